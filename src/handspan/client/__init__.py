@@ -5,8 +5,7 @@ Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messa
          client's side of the protocol, without a socket: frames in, `actions.py` out. `connection.py` carries the
          actions out: with `ws.py` (the link, which opens again after a drop; `socket.py` is one connection of it),
          `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py` (what code may return).
-         `fast_socket.py` and `fast_tasks.py` are speed tricks.
-         `pairing.py` gets a token for a pairing link.
+         `fast_socket.py` is a speed trick. `pairing.py` gets a token for a pairing link.
          `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
          twice, and the state file.
 Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.

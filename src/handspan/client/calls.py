@@ -5,7 +5,7 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from handspan.client.actions import RunCall
 from handspan.client.context import CallContext
 from handspan.client.errors import LoginRequired
 from handspan.client.fast_results import encode_plain
-from handspan.client.fast_tasks import EagerTasks
 from handspan.client.fast_timers import SharedTimer
 from handspan.client.functions import ToolCode, is_async
 from handspan.client.results import ResultEncoder
@@ -25,6 +24,7 @@ from handspan.client.tools import ClientTools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.fast import IS_FAST
+from handspan.core.tasks import Tasks
 from handspan.core.values import Arguments, Json
 from handspan.wire.ws_frames import (
     CallRequest,
@@ -143,13 +143,12 @@ class CallRunner:
         self._listener = listener
         self._calls: dict[str, _RunningCall] = {}
         self._timers: CallTimers | SharedTimer = (SharedTimer if IS_FAST else CallTimers)(listener.expire_call)
-        self._tasks = EagerTasks()
+        self._tasks = Tasks()
+        """Questions to the person, and uploads of answers that fit into no message."""
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
         self._asking: dict[str, asyncio.Task[None]] = {}
         """Questions that the gateway asks the person here, by id."""
-        self._side_tasks: set[asyncio.Task[None]] = set()
-        """Questions to the person, and uploads of answers that fit into no message."""
         self._shrinking: set[str] = set()
         """The calls whose answers are being made smaller."""
         self._is_closed = False
@@ -159,7 +158,6 @@ class CallRunner:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._timers.open(self._loop)
-        self._tasks.open(self._loop)
 
     def start(self, run: RunCall) -> None:
         """Run the code of this call."""
@@ -172,7 +170,7 @@ class CallRunner:
             return
         permissions = tool.spec.permissions if run.asks_person else ()
         call = self._calls[request.id] = _RunningCall(self, request, code.is_async)
-        call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
+        call.task = asyncio.create_task(self._serve(call, code, permissions), name=request.id)
 
     def stop(self, call_id: str) -> None:
         """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`.
@@ -201,7 +199,7 @@ class CallRunner:
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person for a permission, until the question expires."""
-        task = self._asking[request.id] = self._run_beside(self._ask_permission_for(request))
+        task = self._asking[request.id] = self._tasks.start(self._ask_permission_for(request))
         task.add_done_callback(lambda _: self._asking.pop(request.id, None))
 
     def stop_asking(self, question_id: str) -> None:
@@ -213,7 +211,7 @@ class CallRunner:
         """Begin the login that a call waits for."""
         if self._start_login is not None:
             about = ("", "") if refused is None else (refused.authorize_intent, refused.resolution_hint)
-            self._run_beside(self._begin_login(self._start_login, LoginRequest(request.call_id, *about)))
+            self._tasks.start(self._begin_login(self._start_login, LoginRequest(request.call_id, *about)))
 
     async def _begin_login(self, begin: BeginLogin, request: LoginRequest) -> None:
         try:
@@ -227,7 +225,7 @@ class CallRunner:
         """Make this answer fit into a message, once, even if several links ask for it meanwhile."""
         if answer.call not in self._shrinking:
             self._shrinking.add(answer.call)
-            self._run_beside(self._shrink(answer))
+            self._tasks.start(self._shrink(answer))
 
     async def close(self) -> None:
         """Stop all calls. A thread whose code does not end is left behind as a daemon.
@@ -236,13 +234,12 @@ class CallRunner:
         """
         self._is_closed = True
         self._timers.close()
-        running = (call.task for call in self._calls.values() if call.task is not None)
-        tasks: list[asyncio.Task[Any]] = [*running, *self._side_tasks]
+        running = [call.task for call in self._calls.values() if call.task is not None]
         for call in self._calls.values():
             call.stop()
-        for task in tasks:
+        for task in running:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         await self._tasks.close()
 
     # One call.
@@ -294,12 +291,6 @@ class CallRunner:
         finally:
             self._shrinking.discard(answer.call)
         self._listener.replace_answer(small)
-
-    def _run_beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work)
-        self._side_tasks.add(task)
-        task.add_done_callback(self._side_tasks.discard)
-        return task
 
     # Called by the code of tools, from any thread.
 

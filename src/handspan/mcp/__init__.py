@@ -4,9 +4,8 @@ Holds:   `provider.py`: `ToolProvider`, and `CompositeToolProvider`, which joins
          `offer.py`: all that a client may ask for; `shell.py`: `McpServerShell`, which serves an offer over standard
          input and output, or over HTTP; `asking_calls.py`: calls that ask the person at the client; `protocol.py`: an
          offer in the words of the SDK; `session_bounds.py`: how many sessions may be open. Only `protocol.py`,
-         `answers.py`, `progress.py`, `change_notices.py`, `session_bounds.py`, `fast_calls.py` and `fast_sessions.py`
-         (plain calls of the newer and of the older era) import the SDK. `fast_response.py`: the response to a plain
-         call.
+         `answers.py`, `progress.py`, `change_notices.py`, `session_bounds.py` and `fast_calls.py` (plain calls of the
+         newer era) import the SDK. `fast_response.py`: the response to a plain call.
          The newer era is MCP from version 2026-07-28 on: each request stands alone. In the older era a client opens a
          session first (`initialize`).
 Imports: core.

@@ -22,7 +22,6 @@ from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.answers import encode_result, failure_meta, is_structured
 from handspan.mcp.fast_response import ClientWatch, PlainResponse
-from handspan.mcp.fast_sessions import SESSION, FastSessions
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 
@@ -66,57 +65,32 @@ _decoder: Final = msgspec.json.Decoder(PlainCall)
 
 
 class FastCalls:
-    """Answers plain calls (`PlainCall`, and those of `FastSessions`), and leaves all other requests to the library."""
+    """Answers plain calls (`PlainCall`), and leaves all other requests to the library."""
 
     def __init__(
-        self,
-        offer: McpOffer,
-        library: AsgiApp,
-        server: Mapping[str, Json],
-        is_plain: Callable[[str], bool],
-        sessions: FastSessions | None,
+        self, offer: McpOffer, library: AsgiApp, server: Mapping[str, Json], is_plain: Callable[[str], bool]
     ) -> None:
         """`server` is what each result says about the server.
 
         `is_plain` gets the name of a tool, and returns whether no header has to repeat an argument of that tool.
-
-        `sessions` answers plain calls of the older era; None: the library does.
         """
         self._offer = offer
-        self._sessions = sessions
         self._is_plain = is_plain
         self._library = library
         self._meta = {SERVER_INFO_META_KEY: dict(server)}
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if not IS_FAST or scope["method"] != "POST":
-            self._forget_session(scope)
-            await self._library(scope, receive, send)
-            return
-        is_modern = _is_modern_call(scope["headers"])
-        session = "" if is_modern or self._sessions is None else self._sessions.find(scope)
-        if not is_modern and not session:
+        if not IS_FAST or scope["method"] != "POST" or not _is_modern_call(scope["headers"]):
             await self._library(scope, receive, send)
             return
         message = await receive()
         body = b"" if message.get("more_body") else message.get("body", b"")
-        if not (
-            await self._answer_call(body, scope, receive, send)
-            if self._sessions is None or not session
-            else await self._sessions.answer(session, body, scope, send)
-        ):
+        if not await self._answer_call(body, scope, receive, send):
             await self._library(scope, _put_back(message, receive), send)
 
-    def _forget_session(self, scope: Scope) -> None:
-        """Forget the session if this request ends it."""
-        if self._sessions is not None and scope["method"] == "DELETE":
-            for name, value in scope["headers"]:
-                if name == SESSION:
-                    self._sessions.forget(value.decode("latin-1"))
-
     async def _answer_call(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer a call of the newer era. Return False, with nothing done, when the library has to answer it."""
+        """Answer a plain call. Return False, with nothing done, when the library has to answer it."""
         call = _read(scope["headers"], body)
         if call is None or not self._is_plain(call.params.name):
             return False

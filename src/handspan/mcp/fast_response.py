@@ -1,4 +1,4 @@
-"""The response to one call over HTTP, for the short ways of plain calls; and the watch over its client."""
+"""The response to one call over HTTP, for the short way of plain calls; and the watch over its client."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -48,10 +48,10 @@ class ClientWatch:
     def __init__(
         self,
         response: PlainResponse,
-        wait_for_end: Callable[[], Coroutine[Any, Any, None]] | None = None,
-        leave: Callable[[], object] | None = None,
+        wait_for_end: Callable[[], Coroutine[Any, Any, None]],
+        leave: Callable[[], object],
     ) -> None:
-        """`wait_for_end` returns when the client has left; then `leave` is called. None: the call goes on."""
+        """`wait_for_end` returns when the client has left; then `leave` is called."""
         self._response = response
         self._wait_for_end = wait_for_end
         self._leave = leave
@@ -66,13 +66,12 @@ class ClientWatch:
 
     def _begin(self) -> None:
         self._tasks.start(self._ping())
-        if self._wait_for_end is not None and self._leave is not None:
-            self._tasks.start(self._watch(self._wait_for_end, self._leave))
+        self._tasks.start(self._watch())
 
-    async def _watch(self, wait_for_end: Callable[[], Coroutine[Any, Any, None]], leave: Callable[[], object]) -> None:
-        await wait_for_end()
+    async def _watch(self) -> None:
+        await self._wait_for_end()
         self.has_left = True
-        leave()
+        self._leave()
 
     async def _ping(self) -> None:
         while True:

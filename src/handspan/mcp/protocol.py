@@ -32,10 +32,9 @@ from handspan.mcp.answers import (
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.change_notices import ChangeNotices
 from handspan.mcp.fast_calls import FastCalls
-from handspan.mcp.fast_sessions import FastSessions, client_of
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.progress import ProgressSender
-from handspan.mcp.session_bounds import SessionBounds, SessionLimits
+from handspan.mcp.session_bounds import SessionBounds, SessionLimits, client_of
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
 
@@ -83,7 +82,6 @@ class ProtocolServer:
         self._bus = InMemorySubscriptionBus()
         self._notices = ChangeNotices()
         self._asking = AskingCalls(stamp)
-        self._fast_sessions = FastSessions(offer)
         self._server: Server[Any] = _ChangingServer(
             name,
             version=version,
@@ -138,10 +136,8 @@ class ProtocolServer:
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
-                with_session = self._fast_sessions if events is None else None  # the fast way stores nothing
-                bounds = SessionBounds(_trim_headers(http.handle_request), sessions, self._fast_sessions.forget)
-                library = bounds.answer
-                yield FastCalls(self._offer, library, stamp, self._is_plain, with_session).answer
+                library = SessionBounds(_trim_headers(http.handle_request), sessions).answer
+                yield FastCalls(self._offer, library, stamp, self._is_plain).answer
             finally:
                 await self._notices.close()
                 await self._asking.close()
@@ -160,11 +156,8 @@ class ProtocolServer:
         return schema is not None and not repeats_in_headers(schema)
 
     def _remember(self, ctx: _Context) -> None:
-        """Remember the session of the older era: it is told of changes, and its calls may take the short way."""
+        """Remember the session of the older era: it is told of changes."""
         name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
-        capabilities = ctx.session.client_capabilities
-        if name and (capabilities is None or capabilities.elicitation is None):
-            self._fast_sessions.add(name, _client_id(ctx), ctx.protocol_version)
         self._notices.add(name, ctx.session)
 
     # What clients ask for.

@@ -7,16 +7,16 @@ others. Here the library may open any number, and the oldest session that no req
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from handspan.mcp.fast_sessions import SESSION, client_of
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
+_SESSION: Final = b"mcp-session-id"
 _VERSION: Final = b"mcp-protocol-version"
 _OLDER: Final = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
@@ -44,11 +44,9 @@ class SessionLimits(Struct, frozen=True):
 class SessionBounds:
     """Passes requests on to the library, and ends sessions when there are too many."""
 
-    def __init__(self, library: AsgiApp, limits: SessionLimits, forget: Callable[[str], None]) -> None:
-        """`forget` gets the id of each session that is ended here."""
+    def __init__(self, library: AsgiApp, limits: SessionLimits) -> None:
         self._library = library
         self._limits = limits
-        self._forget = forget
         self._sessions: dict[str, _OpenSession] = {}
         """The open sessions, the one that was unused for the longest time first."""
         self._warned: set[str] = set()
@@ -57,7 +55,7 @@ class SessionBounds:
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         headers = dict(scope["headers"])
-        session = headers.get(SESSION, b"").decode("latin-1")
+        session = headers.get(_SESSION, b"").decode("latin-1")
         if session:
             await self._use(session, scope, receive, send)
         elif scope["method"] == "POST" and headers.get(_VERSION, b"") in (b"", *_OLDER):
@@ -86,7 +84,7 @@ class SessionBounds:
 
         async def note(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                name = dict(message["headers"]).get(SESSION, b"").decode("latin-1")
+                name = dict(message["headers"]).get(_SESSION, b"").decode("latin-1")
                 if name:
                     self._sessions[name] = session
                     await self._trim(session.client, scope)
@@ -126,7 +124,6 @@ class SessionBounds:
     async def _end(self, name: str, scope: Scope) -> None:
         """End a session as its client would: by a request to the library."""
         session = self._sessions.pop(name)
-        self._forget(name)
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -134,7 +131,7 @@ class SessionBounds:
         async def drop(message: Any) -> None:
             pass
 
-        headers = [(SESSION, name.encode("latin-1")), (b"host", dict(scope["headers"]).get(b"host", b""))]
+        headers = [(_SESSION, name.encode("latin-1")), (b"host", dict(scope["headers"]).get(b"host", b""))]
         await self._library({**scope, "method": "DELETE", "headers": headers, "user": session.user}, receive, drop)
 
     def _warn(self, client: str) -> None:
@@ -144,3 +141,9 @@ class SessionBounds:
             self._warned.add(client)
             text = "An MCP client (token %s) opens more than %d sessions: the oldest unused one ends for each new one"
             _log.warning(text, client[:12] or "none", self._limits.by_client)
+
+
+def client_of(scope: Scope) -> str:
+    """Return the id of the client that authentication found; empty without authentication."""
+    user = scope.get("user")
+    return user.access_token.client_id if isinstance(user, AuthenticatedUser) else ""

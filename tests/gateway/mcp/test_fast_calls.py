@@ -1,7 +1,6 @@
 """The short way of plain calls answers as the library does."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +12,9 @@ from mcp_types import HEADER_MISMATCH
 
 from handspan.core.context import ToolContext
 from handspan.core.function_tool import tool
-from handspan.core.principals import OPERATOR
-from handspan.core.results import Success
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Arguments, Json
-from handspan.mcp import fast_calls, fast_response, fast_sessions
+from handspan.mcp import fast_calls, fast_response
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.mcp.test_door import add_blocking_tool, codes, phone
 from tests.waiting import until
@@ -178,157 +175,3 @@ async def test_a_stream_of_pings_ends_with_the_result(tmp_path: Path, monkeypatc
             may_end.set()
             [event] = [line async for line in lines if line.startswith("data: ")]
             assert "hello" in event and '"id":7' in event
-
-
-class Session:
-    """A client of the older era, message by message."""
-
-    def __init__(self, gateway: RunningGateway, http: httpx2.AsyncClient, token: str) -> None:
-        self._gateway = gateway
-        self._http = http
-        self.headers = {
-            "authorization": f"Bearer {token}",
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-        }
-
-    async def post(
-        self, method: str, params: Any = None, number: int | None = 7, headers: dict[str, str] | None = None
-    ) -> httpx2.Response:
-        message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
-        sent = message if number is None else {**message, "id": number}
-        return await self._http.post(f"{self._gateway.url}/mcp", json=sent, headers={**self.headers, **(headers or {})})
-
-    async def open(self, capabilities: dict[str, Any]) -> None:
-        """Open the session, and list the tools: after that, calls may take the short way."""
-        about = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": META_CLIENT}
-        answer = await self.post("initialize", about)
-        self.headers["mcp-session-id"] = answer.headers["mcp-session-id"]
-        self.headers["mcp-protocol-version"] = "2025-11-25"
-        assert (await self.post("notifications/initialized", number=None)).status_code == 202
-        assert (await self.post("tools/list")).status_code == 200
-
-    async def end(self) -> httpx2.Response:
-        return await self._http.request("DELETE", f"{self._gateway.url}/mcp", headers=self.headers)
-
-
-META_CLIENT = META["io.modelcontextprotocol/clientInfo"]
-
-
-@asynccontextmanager
-async def session(gateway: RunningGateway, **capabilities: Any) -> AsyncIterator[Session]:
-    async with httpx2.AsyncClient(timeout=60) as http:
-        opened = Session(gateway, http, gateway.token)
-        await opened.open(capabilities)
-        yield opened
-
-
-def read(response: httpx2.Response) -> Any:
-    """The one message of a response: of its body, or of its stream of events."""
-    if response.headers.get("content-type") != "text/event-stream":
-        return response.json()
-    [event] = [line for line in response.text.splitlines() if line.startswith("data: ")]
-    return json.loads(event.removeprefix("data: "))
-
-
-def is_short(response: httpx2.Response) -> bool:
-    """Whether it went the short way: the library answers with a stream."""
-    return response.headers.get("content-type") == "application/json"
-
-
-async def test_both_ways_give_the_same_answers_in_the_older_era(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_gateway(tmp_path) as gateway, phone(gateway), session(gateway) as client:
-        gateway.gateway.app.registry.register(give)
-        (gateway.gateway.settings.workspace / "a.txt").write_text("hällo")
-        for name, arguments, meta, _ in CASES:
-            answers = []
-            for is_fast in (True, False):
-                monkeypatch.setattr(fast_calls, "IS_FAST", is_fast)
-                params = {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
-                answers.append(await client.post("tools/call", params))
-            short, library = answers
-            may_be_short = isinstance(arguments, dict) and "progressToken" not in meta
-            assert is_short(short) == may_be_short and not is_short(library), (name, arguments)
-            if "progressToken" not in meta:
-                assert read(short) == read(library), (name, arguments)
-
-
-@pytest.mark.parametrize("is_fast", [True, False])
-async def test_a_notification_cancels_a_call_of_the_older_era(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_fast: bool
-) -> None:
-    monkeypatch.setattr(fast_calls, "IS_FAST", is_fast)
-    async with running_gateway(tmp_path) as gateway, session(gateway) as client:
-        began = add_blocking_tool(gateway)
-        calling = asyncio.create_task(client.post("tools/call", {"name": "block", "arguments": {}}, 9))
-        await until(began.is_set)
-        unknown = await client.post("notifications/cancelled", {"requestId": 8}, None)
-        cancelled = await client.post("notifications/cancelled", {"requestId": 9}, None)
-        assert unknown.status_code == cancelled.status_code == 202
-        answer = read(await calling)
-        assert answer["id"] == 9 and answer["error"] == {"code": -32800, "message": "Request cancelled"}
-
-        async def is_over() -> bool:
-            return await codes(gateway) == ["cancelled"]
-
-        await until(is_over)  # the library answers before the call has ended
-        assert read(await client.post("tools/call", {"name": "list_directory", "arguments": {"path": "."}}))["result"]
-
-
-async def test_a_call_of_the_older_era_goes_on_when_its_connection_breaks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fast_response, "_WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(fast_response, "_PING_SECONDS", 0.01)
-    may_end = asyncio.Event()
-
-    @tool
-    async def wait() -> str:
-        """Wait for the test."""
-        await may_end.wait()
-        return "hello"
-
-    async with running_gateway(tmp_path) as gateway, session(gateway) as client:
-        gateway.gateway.app.registry.register(wait)
-        message = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "wait"}}
-        async with (
-            httpx2.AsyncClient(timeout=60) as http,
-            http.stream("POST", f"{gateway.url}/mcp", json=message, headers=client.headers) as response,
-        ):
-            assert await anext(aiter(response.aiter_lines())) == ": ping"
-        may_end.set()
-
-        async def is_over() -> bool:
-            results = [record.result for record in await gateway.journal()]
-            return [result.value for result in results if isinstance(result, Success)] == ["hello"]
-
-        await until(is_over)
-
-
-async def test_a_session_that_is_over_or_another_client_s_or_can_be_asked_goes_to_the_library(tmp_path: Path) -> None:
-    call = {"name": "list_directory", "arguments": {"path": "."}}
-    async with running_gateway(tmp_path) as gateway:
-        async with session(gateway, elicitation={}) as asked:
-            assert not is_short(await asked.post("tools/call", call))
-        async with session(gateway) as client:
-            assert is_short(await client.post("tools/call", call))
-            other = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "other")
-            stolen = await client.post("tools/call", call, headers={"authorization": f"Bearer {other}"})
-            assert stolen.status_code == 404 and "Session not found" in stolen.text
-            wrong = {"mcp-protocol-version": "2025-06-18"}
-            assert not is_short(await client.post("tools/call", call, headers=wrong))
-            await client.end()
-            assert (await client.post("tools/call", call)).status_code == 404
-
-
-async def test_a_session_that_the_library_has_not_seen_for_a_minute_goes_to_the_library_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = {"name": "list_directory", "arguments": {"path": "."}}
-    async with running_gateway(tmp_path) as gateway, session(gateway) as client:
-        monkeypatch.setattr(fast_sessions, "_TRUSTED_SECONDS", -1.0)
-        assert not is_short(await client.post("tools/call", call))
-        monkeypatch.setattr(fast_sessions, "_TRUSTED_SECONDS", 60.0)
-        assert is_short(await client.post("tools/call", call))

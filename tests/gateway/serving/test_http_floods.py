@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from websockets.asyncio.client import connect
 from websockets.server import ServerProtocol
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.socket import SocketProtocol
-from handspan.gateway.serving.fast_uvicorn import RequestResponseCycle
 from handspan.gateway.serving.http_protocol import HttpProtocol
 from handspan.gateway.serving.idle_connections import IdleConnections
 from handspan.gateway.serving.reading_turns import ReadingTurns

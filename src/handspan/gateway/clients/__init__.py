@@ -5,7 +5,6 @@ Holds:   `ws.py`, frames in and out (read it first); `peers.py`, a client across
          `unfinished_calls.py`, calls of an earlier process; `late_results.py`, results that no call waits for;
          `messages.py`, what agents write to the person; `socket.py`, a connection without ASGI, behind the Protocols of
          `transport.py`.
-Imports: gateway.entry, gateway.live, gateway.serving, gateway.sessions, agent, engine, sources, channels, registry,
-         wire, config, core.
+Imports: gateway.entry, gateway.live, gateway.sessions, agent, engine, sources, channels, registry, wire, config, core.
 To add:  a frame is declared in `wire/ws_frames.py` and taken in `ws.py` or `chat.py`.
 """

@@ -18,17 +18,14 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.transport import EXTENSION, Receiver
-from handspan.gateway.serving.fast_uvicorn import annotations_left_out
 from handspan.wire.frame_splitter import FrameSplitter
 from handspan.wire.ws import is_utf8
-
-with annotations_left_out():
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 CLOSE_SECONDS: Final = 1.0
 FRAMES_AT_ONCE: Final = 64

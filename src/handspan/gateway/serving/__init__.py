@@ -4,7 +4,7 @@ Holds:   `server.py`, a gateway on a port, from its first socket to its ordered 
          ask for it; `listening.py`, the bound sockets and their addresses; `http_protocol.py`, one connection, with
          `request_heads.py`, what a head may hold; `idle_connections.py` and `reading_turns.py`, the bounds on clients
          without a token; `tls_listener.py`, handshakes; `lan_certificates.py`, certificates of our own;
-         `protocol_config.py` and `fast_uvicorn.py`, what uvicorn's connections need of uvicorn.
+         `protocol_config.py`, what uvicorn's connections need of uvicorn.
 Imports: gateway.entry, gateway.http, config, core.
 To add:  a bound on connections is a class that `Server` makes and `HttpProtocol` asks. What concerns a request that is
          let in belongs to `entry/`.

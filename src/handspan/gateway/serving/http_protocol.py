@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.entry.auth import is_let_in
 from handspan.gateway.entry.host_policy import address_of, is_local
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
-from handspan.gateway.serving.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
 from handspan.gateway.serving.idle_connections import IdleConnections
 from handspan.gateway.serving.reading_turns import ReadingFlow, ReadingTurns
 from handspan.gateway.serving.request_heads import (

@@ -8,7 +8,7 @@ thread that writes the database waits for the interpreter (SPEC S7).
 import asyncio
 from typing import Protocol
 
-from handspan.gateway.serving.fast_uvicorn import FlowControl
+from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class WaitingConnection(Protocol):
