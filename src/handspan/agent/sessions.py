@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +21,7 @@ from handspan.agent.session import Session
 from handspan.agent.stored_turns import WAIT_SECONDS
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
+from handspan.core.bounded import BoundedDict
 from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
 from handspan.core.events import QuestionAsked, TurnEnd
@@ -92,9 +92,8 @@ class Sessions:
         self._loader = loader
         self._agents = agents
         self._choose_model = choose_model
-        self._limit = limit
         self._sessions: dict[str, Session] = {}
-        self._loaded: OrderedDict[str, Choice] = OrderedDict()
+        self._loaded: BoundedDict[str, Choice] = BoundedDict(limit, self._unload)
         """The models of the sessions with a loaded conversation, the session used last at the end."""
         self._models: dict[str, Choice] = {}
         """The models that sessions use, by the name that the agent gives; empty for the default."""
@@ -375,14 +374,14 @@ class Sessions:
         return await self._loader.prepare(conversation)
 
     def _keep(self, session: Session, choice: Choice) -> None:
-        """Keep this conversation loaded. If too many are loaded, release the one that was used longest ago."""
+        """Keep this conversation loaded. If too many are loaded, the one that was used longest ago is unloaded."""
         self._loaded[session.id] = choice
         self._loaded.move_to_end(session.id)
-        if len(self._loaded) > self._limit:
-            oldest, _ = self._loaded.popitem(last=False)
-            if (session_to_release := self._sessions.get(oldest)) is not None:
-                session_to_release.conversation = None
-                self.release(session_to_release)
+
+    def _unload(self, session_id: str, _: Choice) -> None:
+        if (session := self._sessions.get(session_id)) is not None:
+            session.conversation = None
+            self.release(session)
 
     async def _choice(self, named: str) -> Choice:
         async with self._choosing:  # two requests at once would make two models of one name

@@ -6,7 +6,6 @@ is dropped.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from handspan.bus.link import PREFIX, NatsLink, hashed
 from handspan.bus.memory import MemoryBus
+from handspan.core.bounded import BoundedDict
 from handspan.core.bus import BusEvent, TokenRevoked, TurnEvent
 
 _ALL: Final = f"{PREFIX}.all"
@@ -42,14 +42,12 @@ class _Numbers:
     """The last number of each stream (a subject, or a sender and a subject). The oldest streams are forgotten."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[object, int] = OrderedDict()
+        self._last: BoundedDict[object, int] = BoundedDict(_MAX_STREAMS)
 
     def replace(self, stream: object, number: int) -> int:
         """Store the number of a stream. Return the number before it, or 0 if that is not known."""
         before = self._last.pop(stream, 0)
         self._last[stream] = max(number, before)
-        if len(self._last) > _MAX_STREAMS:
-            self._last.popitem(last=False)
         return before
 
 

@@ -9,10 +9,10 @@ incarnation without a row is over for ever.
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Final
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import StoreError
 from handspan.core.nodes import MessageSender
 
@@ -61,7 +61,7 @@ class Senders:
         """For each known sender, the highest number that came on any subject, or that the database had."""
         self._first: dict[bytes, int] = {}
         """For each known sender, the number that the database had when the sender became known."""
-        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._ended: BoundedDict[bytes, None] = BoundedDict(_MAX_ENDED)
         self._plain_until = 0.0
         self.uses_numbers = True
         """Whether every node understands messages with a number."""
@@ -133,8 +133,6 @@ class Senders:
                 self._ended[sender] = None
             else:
                 self._waiting.append((sender, take))
-        while len(self._ended) > _MAX_ENDED:
-            self._ended.popitem(last=False)
 
 
 class ReceivedNumbers:

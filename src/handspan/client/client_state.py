@@ -28,6 +28,7 @@ from handspan.client.errors import MessageTooLarge
 from handspan.client.memory import MAX_CALLS, CallMemory
 from handspan.client.sizes import FRAME_OVERHEAD, check_size, fits, max_text, shorten, shorten_error
 from handspan.client.tools import ClientTool, ClientTools
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ErrorCode
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Json, round_seconds
@@ -104,7 +105,7 @@ class ClientState:
         self._free_slots = concurrency
         """How many more calls may run now."""
         self._queue: deque[_OpenCall] = deque()
-        self._permissions: dict[str, PermissionAnswer | None] = {}
+        self._permissions: BoundedDict[str, PermissionAnswer | None] = BoundedDict(MAX_CALLS)
         """Permission questions of the gateway, by id, with their answers; None: the person has not answered yet."""
         self._trust: dict[str, TrustRequest] = {}
         """Questions of `ask_trust` that have no answer yet."""
@@ -400,8 +401,6 @@ class ClientState:
         if frame.id in self._permissions:  # asked again after a drop
             answer = self._permissions[frame.id]
             return [] if answer is None else [SendFrame(answer)]
-        while len(self._permissions) >= MAX_CALLS:
-            del self._permissions[next(iter(self._permissions))]
         self._permissions[frame.id] = None
         return [AskPerson(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
 

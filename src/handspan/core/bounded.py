@@ -15,6 +15,8 @@ class BoundedDict(OrderedDict[_K, _V]):
     with each use, it forgets the entry that was used longest ago.
     """
 
+    __slots__ = ("_limit", "_on_forgotten")
+
     def __init__(self, limit: int, on_forgotten: Callable[[_K, _V], object] | None = None) -> None:
         """`on_forgotten` gets each entry that the limit removes; entries that the program removes it does not get."""
         super().__init__()

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer
 from handspan.core.results import ToolResult
@@ -94,7 +95,7 @@ class AskingCalls:
 
     def __init__(self, stamp: Callable[[str], str] | None = None) -> None:
         """`stamp` returns a state as clients get it: it may add the node on which the call waits."""
-        self._calls: dict[str, AskingCall] = {}
+        self._calls: BoundedDict[str, AskingCall] = BoundedDict(_MAX_CALLS, lambda _, call: call.task.cancel())
         self._stamp = stamp
 
     def begin(self, client: str, name: str, arguments: Arguments, work: CallWork) -> AskingCall:
@@ -108,8 +109,6 @@ class AskingCalls:
         made = secrets.token_urlsafe(32)
         state = made if self._stamp is None else self._stamp(made)
         self._calls[state] = call
-        if len(self._calls) > _MAX_CALLS:
-            self._calls.pop(next(iter(self._calls))).task.cancel()
         call.task.add_done_callback(lambda _: self._forget_later(state))
         return state
 

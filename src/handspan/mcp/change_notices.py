@@ -6,6 +6,7 @@ from typing import Final
 
 from mcp.server.session import ServerSession
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.tasks import Tasks
 
 _MAX_SESSIONS: Final = 1000
@@ -25,7 +26,7 @@ class ChangeNotices:
     """The sessions by their ids. A session whose client reads slowly gets one notice for all changes it has missed."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _NotifiedSession] = {}
+        self._sessions: BoundedDict[str, _NotifiedSession] = BoundedDict(_MAX_SESSIONS)
         self._tasks = Tasks()
 
     def add(self, name: str, session: ServerSession) -> None:
@@ -35,8 +36,6 @@ class ChangeNotices:
             known.session = session
             return
         self._sessions[name] = _NotifiedSession(session)
-        if len(self._sessions) > _MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
 
     def send(self) -> None:
         """Begin to tell all sessions that tools and prompts may have changed."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from handspan.core.bounded import BoundedDict
 from handspan.wire.cetp import CetpResponse, CetpSuccess
 
 CallKey: TypeAlias = tuple[str, ...]
@@ -23,7 +23,7 @@ class CallRate:
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = float(per_minute)
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._left: BoundedDict[str, tuple[float, float]] = BoundedDict(_MAX_PROGRAMS)
         """How many calls each program had left, and when that was counted."""
 
     def seconds_to_wait(self, program: str) -> float:
@@ -35,8 +35,6 @@ class CallRate:
         left = min(self._most, left + (now - at) * self._most / 60)
         may_run = left >= 1
         self._left[program] = (left - 1 if may_run else left, now)
-        if len(self._left) > _MAX_PROGRAMS:
-            self._left.popitem(last=False)
         return 0.0 if may_run else (1 - left) * 60 / self._most
 
 
@@ -46,7 +44,7 @@ class AnswerMemory:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._running: dict[CallKey, asyncio.Task[CetpResponse]] = {}
-        self._kept: OrderedDict[CallKey, tuple[float, CetpSuccess]] = OrderedDict()
+        self._kept: dict[CallKey, tuple[float, CetpSuccess]] = {}
         self._bytes = 0
 
     async def answer(self, key: CallKey, run: Callable[[], Awaitable[CetpResponse]]) -> CetpResponse:

@@ -1,6 +1,5 @@
 """What clients may offer as a tool, over WebSocket or the graph API: the rules, and a cache of schemas (SPEC W5)."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -8,6 +7,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import DefinitionError
 from handspan.core.names import matches_any
 from handspan.core.schema import Validator
@@ -80,16 +80,13 @@ class SessionOffers:
 
     def __init__(self, limit: int = 256) -> None:
         """`limit`: how many sessions are remembered."""
-        self._limit = limit
-        self._specs: OrderedDict[str, dict[str, ToolSpec]] = OrderedDict()
+        self._specs: BoundedDict[str, dict[str, ToolSpec]] = BoundedDict(limit)
         """The first definitions by session and name, the session used last at the end."""
 
     def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:
         """Return the session's first definition of this tool if it differs from `spec`; else None."""
         specs = self._specs.setdefault(session, {})
         self._specs.move_to_end(session)
-        if len(self._specs) > self._limit:
-            self._specs.popitem(last=False)
         first = specs.setdefault(spec.name, spec)
         return None if first.fingerprint == spec.fingerprint else first
 

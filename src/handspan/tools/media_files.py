@@ -4,6 +4,7 @@ import threading
 from collections.abc import Hashable
 from typing import Final
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageLimits
@@ -72,7 +73,7 @@ class PdfPlaces:
     """Remembers how many lines the pages of some PDF have, so that reading on begins at the right page."""
 
     def __init__(self) -> None:
-        self._counts: dict[Hashable, tuple[int, ...]] = {}
+        self._counts: BoundedDict[Hashable, tuple[int, ...]] = BoundedDict(_MAX_REMEMBERED)
         self._lock = threading.Lock()
 
     def find(self, state: Hashable, line: int) -> tuple[int, int]:
@@ -92,8 +93,6 @@ class PdfPlaces:
         with self._lock:
             known = self._counts.pop(state, ())
             self._counts[state] = max(known, (*known[:page], *counts), key=len)
-            if len(self._counts) > _MAX_REMEMBERED:
-                del self._counts[next(iter(self._counts))]
 
 
 def _describe_rest(found: PdfText, first: int, last_page: int) -> str:

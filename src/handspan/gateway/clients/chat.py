@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEvent
 from handspan.core.artifacts import Artifacts
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended, QuestionAsked
 from handspan.core.messages import Media, Text, UserMessage
@@ -97,7 +98,7 @@ class ChatConnection:
         """The tasks of `_do`."""
         shows, all_kinds = "questions" in peer.can, "question_kinds" in peer.can
         self._gets_all = "events" in peer.can
-        self._own_turns: OrderedDict[str, None] = OrderedDict()
+        self._own_turns: BoundedDict[str, None] = BoundedDict(_MAX_MESSAGES)
         """Turns that answer this client. A client without the capability `events` gets only their events."""
         self._frames: EventFrames | ChatFrames = (
             EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
@@ -111,13 +112,13 @@ class ChatConnection:
         """Frames that the client may have missed, each with the number of the event that it is, or precedes."""
         self._missed_ends: list[tuple[str, ServerFrame]] = []
         """How turns ended while the link was down, for a client without events."""
-        self._sent_ends: OrderedDict[str, None] = OrderedDict()
+        self._sent_ends: BoundedDict[str, None] = BoundedDict(_MAX_MESSAGES)
         """Turns whose end a client without events, which can come back, was sent over its present link."""
         self._unstored: dict[str, Say] = {}
         """Messages of the client that are not part of the session yet, by their ids."""
-        self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._accepted: BoundedDict[str, tuple[int, str]] = BoundedDict(_MAX_MESSAGES)
         """Messages that are part of the session, by their ids: the hash of the text, and the turn that answers it."""
-        self._refused: OrderedDict[str, ErrorFrame] = OrderedDict()
+        self._refused: BoundedDict[str, ErrorFrame] = BoundedDict(_MAX_MESSAGES)
         """Messages that were refused while the link was down: the answer when they are sent again."""
         self._order = asyncio.Lock()
         self._reading = 0
@@ -275,7 +276,6 @@ class ChatConnection:
         """Note that this turn answers the client."""
         if not self._gets_all:
             self._own_turns[turn] = None
-            _forget_oldest(self._own_turns)
 
     def _send_event(self, event: SessionEvent, turn: str) -> None:
         for frame in self._frames.frames(event, turn):
@@ -287,7 +287,6 @@ class ChatConnection:
         """Tell the client that its message is part of the session, and which turn answers it."""
         if message_id in self._unstored:
             self._accepted[message_id] = (hash(self._unstored.pop(message_id).text), turn)
-            _forget_oldest(self._accepted)
         accepted = MessageAccepted(message_id, turn)
         if isinstance(self._frames, EventFrames):  # a client that comes back learns first which events are the answer
             self._replay.append((self._frames.seq + 1, accepted))
@@ -323,7 +322,6 @@ class ChatConnection:
             self._missed_ends.append((turn, frame))
         elif "resume" in self._peer.can and isinstance(frame, Done | AbortedFrame | ErrorFrame):
             self._sent_ends[turn] = None
-            _forget_oldest(self._sent_ends)
         self._peer.send(frame)
 
     def _fail(self, error: ErrorFrame) -> None:
@@ -332,7 +330,6 @@ class ChatConnection:
             self._send(error)
             return
         self._refused[error.id] = error
-        _forget_oldest(self._refused)
 
     # Work that belongs to this client.
 
@@ -382,11 +379,6 @@ class ChatConnection:
         """Forget a message that will not be stored, unless a newer message has its id."""
         if message is not None and self._unstored.get(message.id) is message:
             del self._unstored[message.id]
-
-
-def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
-    if len(messages) > _MAX_MESSAGES:
-        messages.popitem(last=False)
 
 
 def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:

@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
+from handspan.core.bounded import BoundedDict
 from handspan.core.bus import Bus, TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.principals import OPERATOR, Principal, TokenScope
@@ -162,7 +163,7 @@ class Auth:
         """The token of the person who runs this gateway; set by `open`."""
         self._operator_hash = ""
         """The hash of the operator's token; empty after that was revoked."""
-        self._revoked_lately: dict[str, None] = {}
+        self._revoked_lately: BoundedDict[str, None] = BoundedDict(_MAX_REVOKED)
         """The hashes of the tokens that were revoked last, oldest first."""
         self._tokens = tokens
         self._state = state
@@ -257,8 +258,6 @@ class Auth:
         self._revoked_lately[token_hash] = None
         if token_hash == self._operator_hash:
             self._operator_hash = ""
-        if len(self._revoked_lately) > _MAX_REVOKED:
-            del self._revoked_lately[next(iter(self._revoked_lately))]
 
     def refuse_revoked(self, admitted: Admitted) -> None:
         """Raise `Refusal` when the token was revoked after the request was admitted: for slow requests."""

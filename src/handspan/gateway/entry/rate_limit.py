@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from handspan.core.bounded import BoundedDict
+
 
 class _Tried(Struct):
     """The tries of one address."""
@@ -30,9 +32,8 @@ class TryLimit:
         self._limit = limit
         self._seconds = seconds
         self._pause = pause
-        self._addresses = addresses
         self._clock = clock
-        self._tried: dict[str, _Tried] = {}
+        self._tried: BoundedDict[str, _Tried] = BoundedDict(addresses)
         self.noted: Callable[[str], None] | None = None
         """Called with the address of each try here, so that other nodes count it, too; None without other nodes."""
 
@@ -58,8 +59,6 @@ class TryLimit:
             if self._pause is not None:
                 tried.at = []
         self._tried[address] = tried  # at the end: it is the newest now
-        if len(self._tried) > self._addresses:
-            del self._tried[next(iter(self._tried))]
 
     def forget(self, address: str) -> None:
         """Forget the tries of this address."""

@@ -1,13 +1,13 @@
 """The tools of clients: those that `setup` stored, and those that came with a request (graph.md 3)."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import DefinitionError
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.principals import Origin
@@ -42,9 +42,9 @@ class ToolSets:
         self._store = store
         self._tools = tools
         self._limit = limit
-        self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
+        self._tools_of: BoundedDict[bytes, tuple[GraphTool, ...]] = BoundedDict(_MAX_CACHED)
         """The tools of a set, by its JSON."""
-        self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._encoded: BoundedDict[tuple[str, str], bytes] = BoundedDict(_MAX_CACHED)
         """The JSON of stored sets, by the ids of client and set."""
 
     async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> None:
@@ -82,7 +82,7 @@ class ToolSets:
             return self._encoded[key]
         stored = await self._store.find(client, set_id)
         if stored is not None:
-            self._remember(key, stored)
+            self._encoded[key] = stored
         return stored
 
     async def _save(self, client: str, set_id: str, encoded: bytes) -> None:
@@ -91,12 +91,6 @@ class ToolSets:
             # The write may not be committed yet, and it may have removed other sets of this client: read them again.
             for key in [key for key in self._encoded if key[0] == client]:
                 del self._encoded[key]
-
-    def _remember(self, key: tuple[str, str], encoded: bytes) -> None:
-        self._encoded[key] = encoded
-        self._encoded.move_to_end(key)
-        if len(self._encoded) > _MAX_CACHED:
-            self._encoded.popitem(last=False)
 
     def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
         """Return the tools of a stored set. Tools that today's settings forbid are left out."""
@@ -111,7 +105,9 @@ class ToolSets:
             except DefinitionError:
                 continue
         # A set that is not whole is not cached: a request that offers the same tools has to be refused.
-        return self._cache(encoded, tuple(tools)) if len(tools) == len(stored) else tuple(tools)
+        if len(tools) == len(stored):
+            self._tools_of[encoded] = tuple(tools)
+        return tuple(tools)
 
     def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
         """Return the tools that a request brings. Raises `BodyError` when one of them can't be used."""
@@ -130,13 +126,8 @@ class ToolSets:
                 details.append(Detail(["body", "tools", str(place)], str(error), "value_error"))
         if details:
             raise BodyError(details)
-        return self._cache(encoded, tuple(tools))
-
-    def _cache(self, encoded: bytes, tools: tuple[GraphTool, ...]) -> tuple[GraphTool, ...]:
-        self._tools_of[encoded] = tools
-        if len(self._tools_of) > _MAX_CACHED:
-            self._tools_of.popitem(last=False)
-        return tools
+        self._tools_of[encoded] = tuple(tools)
+        return tuple(tools)
 
 
 def tool_set_id(origin: Origin | None) -> str:

@@ -17,6 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import StoreError
 from handspan.core.nodes import RequestClaim
 from handspan.core.tasks import Tasks
@@ -253,14 +254,11 @@ class AskedCalls:
     """The fingerprints of the last calls that were made with a key, by call id. The ledger knows the older ones."""
 
     def __init__(self, limit: int = _MAX_ASKED) -> None:
-        self._limit = limit
-        self._asked: dict[str, bytes] = {}
+        self._asked: BoundedDict[str, bytes] = BoundedDict(limit)
 
     def remember(self, call_id: str, asked: bytes) -> None:
         """Remember the `fingerprint` of this call's request."""
         self._asked[call_id] = asked
-        if len(self._asked) > self._limit:
-            del self._asked[next(iter(self._asked))]
 
     def find(self, call_id: str) -> bytes | None:
         """Return the fingerprint of this call's request; None when it is too old, or of another process."""

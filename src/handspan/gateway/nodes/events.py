@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.nats import NatsBus
+from handspan.core.bounded import BoundedDict
 from handspan.core.bus import (
     AbortRequested,
     DeviceChanged,
@@ -36,7 +37,6 @@ from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.offers import OfferRules
 
-_MAX_REVOKED: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -62,7 +62,12 @@ class NodeEvents:
     """Listens for events of other nodes."""
 
     def __init__(
-        self, bus: NatsBus, parts: ClusterParts, mirrors: Mirrors, turns: TurnsElsewhere, revoked: dict[str, None]
+        self,
+        bus: NatsBus,
+        parts: ClusterParts,
+        mirrors: Mirrors,
+        turns: TurnsElsewhere,
+        revoked: BoundedDict[str, None],
     ) -> None:
         """`revoked`: the tokens that this node knows to be revoked; `NodeEvents` adds to them."""
         self._bus = bus
@@ -115,8 +120,6 @@ class NodeEvents:
 
     def _on_revoked(self, event: TokenRevoked) -> None:
         self._revoked[event.token] = None
-        if len(self._revoked) > _MAX_REVOKED:
-            del self._revoked[next(iter(self._revoked))]
         if self._bus.is_remote:
             self._parts.auth.note_revoked(event.token)
 

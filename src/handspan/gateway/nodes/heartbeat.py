@@ -13,6 +13,7 @@ from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
 from handspan.bus.senders import Senders
 from handspan.config.settings import ClusterSettings
+from handspan.core.bounded import BoundedDict
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.nodes import NodeBook
@@ -20,6 +21,7 @@ from handspan.gateway.nodes.events import ClusterParts
 from handspan.sources.nodes.probes import Probes
 
 TICK_SECONDS: Final = 0.5
+_MAX_REVOKED: Final = 10_000
 _REVOKED_OVERLAP: Final = 120.0
 """Seconds that each look reads once more: a token that another node revokes is stored a little later."""
 _log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
         self.is_draining = False
         """Whether this node tells the others that it stops."""
-        self.revoked: dict[str, None] = {}
+        self.revoked: BoundedDict[str, None] = BoundedDict(_MAX_REVOKED)
         """The tokens that this node knows to be revoked."""
 
     def open(self) -> None:

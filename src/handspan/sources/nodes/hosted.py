@@ -9,13 +9,13 @@ caller's node is gone runs on: the node that takes the call over asks for it und
 import asyncio
 import contextlib
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from handspan.core.artifacts import Artifacts
+from handspan.core.bounded import BoundedDict
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.nodes import SHARED
@@ -71,7 +71,7 @@ class HostedServer:
         """The owner of a call, while its frame goes through the relay to `_take`."""
         self._taken: dict[str, RemoteCall] = {}
         """Calls of lost nodes that this node has taken over."""
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: BoundedDict[str, None] = BoundedDict(_MAX_ENDED)
         """Calls whose answer is stored, or that this node has taken over: a late request for them runs nothing."""
         self._asked = 0
         """How many questions were asked: makes their ids."""
@@ -141,8 +141,6 @@ class HostedServer:
 
     def _remember_ended(self, calls: Iterable[str]) -> None:
         self._ended.update(dict.fromkeys(calls))
-        while len(self._ended) > _MAX_ENDED:
-            self._ended.popitem(last=False)
 
     def receive_answer(self, answered: CallAnswer) -> None:
         """Pass the answer of a person to the call that has asked."""

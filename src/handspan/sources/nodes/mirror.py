@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ToolError
 from handspan.core.nodes import SERVER, ClientRecord, NodeBook, NodeLink
 from handspan.core.principals import Origin, ToolScope
@@ -92,7 +93,7 @@ class Mirror:
         """Whether the client was sent to another node, where it is expected: its tools stay meanwhile."""
         self._host = host
         self._grace: asyncio.TimerHandle | None = None
-        self._answered: OrderedDict[str, None] = OrderedDict()
+        self._answered: BoundedDict[str, None] = BoundedDict(_MAX_ANSWERED)
         """Calls whose answer has come: an answer may come twice."""
         self._requests = Counter[str]()
         """For each call of a server, how many of its requests may have come to the node that runs the server."""
@@ -297,8 +298,6 @@ class Mirror:
         if self.calls.receive_answer(frame):
             if not self.calls.wants_login(frame):
                 self._answered[frame.call] = None
-            if len(self._answered) > _MAX_ANSWERED:
-                self._answered.popitem(last=False)
         elif frame.call in self._answered:
             self.calls.acknowledge(frame.call)  # our first acknowledgement may be lost
         else:

@@ -9,11 +9,11 @@ node that takes it over asks for it under the same id.
 import asyncio
 import time
 from base64 import b64decode
-from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
+from handspan.core.bounded import BoundedDict
 from handspan.core.context import ToolContext
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.nodes import NodeLink
@@ -50,7 +50,7 @@ class NodeServerLink:
         """The contexts of waiting calls, by the call's id: the server may ask their persons."""
         self._asking: dict[str, list[asyncio.Task[None]]] = {}
         """The tasks that ask the persons, by the call's id."""
-        self._answers: OrderedDict[str, CallAnswer | None] = OrderedDict()
+        self._answers: BoundedDict[str, CallAnswer | None] = BoundedDict(_MAX_ANSWERS)
         """The questions that came, by id, with their answers; None while there is none. A question may come again."""
 
     @property
@@ -105,8 +105,6 @@ class NodeServerLink:
                 self._send(answered)
         elif ctx is not None:
             self._answers[question.id] = None
-            if len(self._answers) > _MAX_ANSWERS:
-                self._answers.popitem(last=False)
             asking = asyncio.create_task(self._ask(question, ctx))
             self._asking.setdefault(question.call, []).append(asking)
         elif question.call in self.mirror.calls.open:
