@@ -34,7 +34,7 @@ class TooManyListeners(HandspanError):
 
 
 class Stream:
-    """The updates that one listener has not read yet: `async for update in stream`, or `next` with a timeout."""
+    """The updates that one listener has not read yet: `async for update in stream`, or `next`."""
 
     def __init__(self, live: "Live", owner: str, token: str, backlog: int) -> None:
         self.owner = owner
@@ -53,15 +53,11 @@ class Stream:
         self._waiting.append(update)
         self._changed.set()
 
-    async def next(self, seconds: float | None = None) -> Update | None:
-        """Return the next update; None when there was none for so many seconds, or the stream is over."""
+    async def next(self) -> Update | None:
+        """Wait for the next update and return it; None when the stream is over."""
         if not self._waiting and not self.is_over:
             self._changed.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._changed.wait()
-            except TimeoutError:
-                return None
+            await self._changed.wait()
         return self._waiting.popleft() if self._waiting else None
 
     def end(self) -> None:

@@ -272,11 +272,11 @@ async def test_a_revoked_token_hears_nothing_more(client: RestClient, rest: Rest
         assert (await other.next())["event"] == "result"
 
 
-def stream_of(kind: Any = LINES, heartbeat: float = 10.0) -> CallStream:
+def stream_of(kind: Any = LINES) -> CallStream:
     async def last() -> CallEnded:
         return CallEnded(render_result(Failure("timeout", "Too late.")))
 
-    return CallStream(kind, "token", last, heartbeat)
+    return CallStream(kind, "token", last)
 
 
 async def test_a_client_that_reads_too_slowly_misses_progress_and_is_told_how_much() -> None:
@@ -295,17 +295,28 @@ async def test_a_client_that_reads_too_slowly_misses_progress_and_is_told_how_mu
     assert await stream.next() is None
 
 
-async def test_silence_is_filled_only_where_that_has_a_form() -> None:
-    events, lines = stream_of(EVENTS, 0.001), stream_of(LINES, 0.001)
-    assert await asyncio.wait_for(events.next(), 60) == b": still here\n\n"
-    waiting = asyncio.create_task(lines.next())
-    assert await asyncio.wait_for(events.next(), 60) == b": still here\n\n"
-    assert not waiting.done()
-    lines.put(CallBegan("c"))
-    assert await asyncio.wait_for(waiting, 60) == b'{"event":"began","call_id":"c"}\n'
-    lines.end()
-    lines.put(CallBegan("c"))
-    assert await lines.next() is None
+async def test_a_wait_that_is_cancelled_loses_no_event() -> None:
+    stream = stream_of()
+    for event in (CallBegan("c"), None):
+        waiting = asyncio.create_task(stream.next())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        if event is None:
+            stream.done()
+        else:
+            stream.put(event)
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        piece = await stream.next()
+        assert piece is not None and piece.startswith(b'{"event":"began"' if event else b'{"event":"result"')
+    assert await stream.next() is None
+
+
+async def test_a_stream_that_was_ended_takes_no_events() -> None:
+    stream = stream_of()
+    stream.end()
+    stream.put(CallBegan("c"))
+    assert await stream.next() is None
 
 
 async def test_a_stream_that_ended_is_not_kept_by_its_call() -> None:

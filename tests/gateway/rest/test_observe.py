@@ -105,7 +105,7 @@ class Wire:
 async def test_silence_is_filled_with_heartbeats() -> None:
     live, wire = Live(), Wire()
     stream = live.subscribe("me")
-    answer = StreamedResponse(LiveUpdates(stream, 0.01), EVENTS, PRIVATE)
+    answer = StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, heartbeat=0.01)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(60):
         while b": still here\n\n" not in wire.sent:

@@ -13,8 +13,9 @@ StreamKind: TypeAlias = Literal["text/event-stream", "application/x-ndjson"]
 EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
 STREAM_KINDS: Final[tuple[StreamKind, ...]] = (EVENTS, LINES)
-STILL_HERE: Final = b": still here\n\n"
-"""A comment among server-sent events: it shows the client that the stream is alive."""
+HEARTBEAT_SECONDS: Final = 15.0
+"""Silence after which a stream of server-sent events gets a comment: a proxy would cut off a longer silence."""
+_STILL_HERE: Final = b": still here\n\n"
 _SECONDS_TO_TAKE: Final = 30.0
 """The timeout for sending one piece to a client that does not read."""
 
@@ -23,7 +24,10 @@ class PieceSource(Protocol):
     """The source of the pieces of an answer."""
 
     async def next(self) -> bytes | None:
-        """Wait for the next piece and return it; None after the last one, or after `end`."""
+        """Wait for the next piece and return it; None after the last one, or after `end`.
+
+        A caller that is cancelled meanwhile gets the same piece with its next call.
+        """
         ...
 
     def end(self) -> None:
@@ -42,8 +46,11 @@ class StreamedResponse(AsgiResponse):
         piece_seconds: float | None = _SECONDS_TO_TAKE,
         status: int = 200,
         on_leave: Callable[[], object] | None = None,
+        heartbeat: float | None = None,
     ) -> None:
         """`piece_seconds`: seconds that the client may take for one piece; None for no limit.
+
+        `heartbeat`: seconds without a piece after which a comment is sent; only for server-sent events.
 
         `on_leave` is called when the client disconnects before the end.
         """
@@ -53,6 +60,7 @@ class StreamedResponse(AsgiResponse):
         self._pieces = pieces
         self._piece_seconds = piece_seconds
         self._on_leave = on_leave
+        self._heartbeat = heartbeat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the pieces as they arrive."""
@@ -60,7 +68,7 @@ class StreamedResponse(AsgiResponse):
         try:
             await self.start(send)
             with contextlib.suppress(TimeoutError):  # the client has stopped reading
-                while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
+                while scope["method"] != "HEAD" and (piece := await self._next()) is not None:
                     await self._send(send, piece)
             watching.cancel()  # a disconnect after the last piece does not count as leaving
             with contextlib.suppress(TimeoutError):
@@ -69,6 +77,13 @@ class StreamedResponse(AsgiResponse):
             self._pieces.end()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    async def _next(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._heartbeat):
+                return await self._pieces.next()
+        except TimeoutError:
+            return _STILL_HERE
 
     async def _watch(self, receive: Receive) -> None:
         """End the pieces when the client disconnects."""

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from handspan.core.questions import Question
 from handspan.core.results import Failure, ToolResult, envelope
 from handspan.core.values import Json, encode
-from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
+from handspan.gateway.http.streams import StreamKind, piece_of
 from handspan.wire.rest.calls import (
     CallAsks,
     CallBegan,
@@ -22,7 +22,6 @@ from handspan.wire.rest.calls import (
     SucceededCall,
 )
 
-_HEARTBEAT: Final = 15.0
 _BACKLOG: Final = 1024 * 1024
 """Bytes of progress that wait for a client to read."""
 
@@ -45,12 +44,11 @@ class CallStream:
     `put` never waits: progress is dropped when the client reads slowly.
     """
 
-    def __init__(self, kind: StreamKind, token: str, last: LastEvent, heartbeat: float = _HEARTBEAT) -> None:
+    def __init__(self, kind: StreamKind, token: str, last: LastEvent) -> None:
         self.token = token
         """The hash of the client's token."""
         self._kind = kind
         self._last = last
-        self._heartbeat = heartbeat
         self._waiting: deque[bytes] = deque()
         self._size = 0
         """Bytes that wait."""
@@ -87,7 +85,7 @@ class CallStream:
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """Return the next event, or a heartbeat. None after the last event."""
+        """Return the next event; None after the last one."""
         while not self.is_over:
             if self._waiting:
                 piece = self._waiting.popleft()
@@ -96,12 +94,7 @@ class CallStream:
             if self._is_done:
                 return await self._last_piece()
             self._changed.clear()
-            try:
-                async with asyncio.timeout(self._heartbeat):
-                    await self._changed.wait()
-            except TimeoutError:
-                if self._kind == EVENTS:
-                    return STILL_HERE
+            await self._changed.wait()
         return None
 
     def end(self) -> None:
@@ -111,9 +104,10 @@ class CallStream:
         self._changed.set()
 
     async def _last_piece(self) -> bytes:
-        self.is_over = True
         missed = self._piece(CallMissed(self._missed)) if self._missed else b""
-        return missed + self._piece(await self._last())
+        piece = missed + self._piece(await self._last())
+        self.is_over = True
+        return piece
 
     def _add(self, piece: bytes) -> None:
         self._waiting.append(piece)

@@ -17,7 +17,7 @@ from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import StreamedResponse, StreamKind, preferred_stream
+from handspan.gateway.http.streams import EVENTS, HEARTBEAT_SECONDS, StreamedResponse, StreamKind, preferred_stream
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.gateway.rest.route import Family, Reply, RestRequest
@@ -191,7 +191,8 @@ def _stream(
         stream.done()
     headers = {**PRIVATE, **_location(request, found.id)}
     leave = found.task.cancel if isinstance(found, RunningCall) and not goes_on else None
-    return StreamedResponse(stream, kind, headers, on_leave=leave)
+    heartbeat = HEARTBEAT_SECONDS if kind == EVENTS else None
+    return StreamedResponse(stream, kind, headers, on_leave=leave, heartbeat=heartbeat)
 
 
 async def _last_event(request: RestRequest, found: RunningCall | CallRecord) -> CallEnded | CallWaits:

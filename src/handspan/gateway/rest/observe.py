@@ -5,32 +5,30 @@ from typing import Final
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamedResponse, piece_of
+from handspan.gateway.http.streams import EVENTS, HEARTBEAT_SECONDS, StreamedResponse, piece_of
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
 from handspan.gateway.rest.route import Family, RestRequest
 
 family: Final = Family("observe")
-_HEARTBEAT: Final = 15.0
 
 
 class LiveUpdates:
-    """Live updates as numbered server-sent events, with a heartbeat when nothing happens."""
+    """Live updates as numbered server-sent events."""
 
-    def __init__(self, stream: Stream, heartbeat: float = _HEARTBEAT) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._heartbeat = heartbeat
         self._is_ready = False
         self._number = 0
 
     async def next(self) -> bytes | None:
-        """Return the next event: `ready` first, then updates and heartbeats. None after the last one."""
+        """Return the next event: `ready` first, then updates. None after the last one."""
         if not self._is_ready:
             self._is_ready = True
             return piece_of(EVENTS, "ready", b"{}")
-        update = await self._stream.next(self._heartbeat)
+        update = await self._stream.next()
         if update is None:
-            return None if self._stream.is_over else STILL_HERE
+            return None
         self._number += 1
         return b"id: %d\n" % self._number + piece_of(EVENTS, update.topic, update.encoded)
 
@@ -50,7 +48,7 @@ async def live(request: RestRequest) -> AsgiResponse:
         stream = request.parts.live.subscribe(request.owner, request.admitted.token)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
-    return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE)
+    return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, heartbeat=HEARTBEAT_SECONDS)
 
 
 @family.get("/metrics", media_type="text/plain")
