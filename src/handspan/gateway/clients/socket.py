@@ -75,11 +75,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._message_bytes = message_bytes
 
     def take(self, receiver: Receiver) -> None:
-        """Give every message to `receiver` from now on. The request is dropped: it needs most of the memory."""
-        self.queue = cast(Any, _NO_QUEUE)
+        """Give every message to `receiver` from now on. What ASGI needed is dropped: it is most of the memory."""
+        if self._receiver is None:
+            self.request.headers.clear()  # the library's parser keeps the request
         self._receiver = receiver
+        self.queue = self.writable = cast(Any, _NO_ASGI)
         self.scope = self.request = self.response = cast(Any, None)
-        self.conn.handshake_exc = None
+        self.client = self.server = None
         if self._unread is not None:
             self._resuming = self.loop.call_soon(self._resume)
 
@@ -291,11 +293,17 @@ class _LivenessCheck(NamedTuple):
     waiting: list[Callable[[], None]]
 
 
-class _NoQueue:
-    """In place of the ASGI queue of a connection that was taken: the receiver gets everything instead."""
+class _NoAsgi:
+    """In place of the queue and the event of a connection that was taken: no ASGI application waits for them."""
 
     def put_nowait(self, _: object) -> None:
-        """Drop the message."""
+        """Drop the message: the receiver got it."""
+
+    def set(self) -> None:
+        """Wake up nothing."""
+
+    def clear(self) -> None:
+        """Let nothing wait."""
 
 
-_NO_QUEUE: Final = _NoQueue()
+_NO_ASGI: Final = _NoAsgi()
