@@ -32,7 +32,6 @@ class Entry:
         "change",
         "facts",
         "function",
-        "handling",
         "internal",
         "is_new",
         "is_read_only",
@@ -40,6 +39,7 @@ class Entry:
         "missing",
         "origin",
         "outlives",
+        "own_timeout",
         "permissions_to_ask",
         "placement",
         "questions",
@@ -69,7 +69,6 @@ class Entry:
             handling = handling_of(tool)
         spec = tool.spec
         self.tool = tool
-        self.handling = handling
         self.spec = spec
         self.origin = origin
         self.scope = scope
@@ -98,6 +97,8 @@ class Entry:
         """An async function that takes the arguments alone: the engine calls it without a context."""
         self.slots: Any = None
         """The engine stores the tool's `Slots` here (`engine/concurrency.py`): so a call needs no lookup."""
+        self.own_timeout = spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
+        """The timeout that the tool has if no setting gives it another one."""
         self.timeout: float | None
         self.timeout_source: str
         self.limit(timeouts)
@@ -108,7 +109,7 @@ class Entry:
 
     def limit(self, timeouts: Mapping[str, float | None]) -> None:
         """Give the tool the timeout that these settings lead to. Calls that run keep their old timeout."""
-        self.timeout, self.timeout_source = _find_timeout(self.tool, self.handling, timeouts)
+        self.timeout, self.timeout_source = _find_timeout(self.spec, self.own_timeout, timeouts)
 
     def mark(self, change: DefinitionChange | None) -> None:
         """Store how the definition differs from what a person agreed to; None: it does not differ (SPEC T5)."""
@@ -185,19 +186,18 @@ def _find_function(tool: Tool, placement: Placement) -> AnyFunction | None:
     return None
 
 
-def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:
+def _find_timeout(spec: ToolSpec, own: float | None, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:
     """Return the tool's timeout and where it comes from (E5).
 
     An exact name in the settings wins over a glob in them, and a longer glob over a shorter one. The tool's own timeout
     comes last.
     """
-    name = tool.spec.name
+    name = spec.name
     for pattern in sorted(timeouts, key=lambda pattern: (pattern != name, -len(pattern))):
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
-    timeout = tool.spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
-    check_timeout(name, timeout)
-    return timeout, _describe_own_limit(tool.spec.timeout, timeout)
+    check_timeout(name, own)
+    return own, _describe_own_limit(spec.timeout, own)
 
 
 def _describe_own_limit(wanted: float | None, timeout: float | None) -> str:

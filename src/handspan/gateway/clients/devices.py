@@ -215,18 +215,16 @@ class Devices:
             device = _Device(device_id, device_id, "", 0.0, self._none)
             self._forget_oldest(owner, owned)
             owned.add(device)
-        device.kept_label = next((label for label in (wanted, device.label) if owned.is_reserved(label)), "")
-        if owned.is_reserved(device.label):
+        before = (device.label, device.name, device.token)
+        labels = dict.fromkeys((wanted, device.label))  # as a rule one and the same
+        device.kept_label = next((label for label in labels if owned.is_reserved(label)), "")
+        if device.kept_label:
             owned.leave_reserved_label(device)
-            self._keep(owner, device)
         device.refused = ()
         device.label_now = device.label
         device.is_connected, device.is_elsewhere = True, False
-        self._note_seen(owner, device)
-        name = strip_invisible(name)[:_LONGEST_NAME]
-        if (device.name, device.token) != (name, token):
-            device.name, device.token = name, token
-            self._keep(owner, device)
+        device.name, device.token = strip_invisible(name)[:_LONGEST_NAME], token
+        self._note_seen(owner, device, is_changed=(device.label, device.name, device.token) != before)
         return device.label
 
     def reconnect(self, owner: str, label: str, token: str = "") -> None:
@@ -234,10 +232,8 @@ class Devices:
         device = self._find_by_current_label(owner, label)
         if device is not None:
             device.is_connected = True
-            self._note_seen(owner, device)
-            if device.token != token:
-                device.token = token
-                self._keep(owner, device)
+            before, device.token = device.token, token
+            self._note_seen(owner, device, is_changed=before != token)
 
     def leave_label(self, owner: str, label: str) -> str:
         """Return the new label of a device that may come back, and whose label is reserved now."""
@@ -343,10 +339,18 @@ class Devices:
                 device.tools = device.tools if device.label_now else self._share(row.tools)
                 device.last_seen = max(device.last_seen, row.last_seen)
 
-    def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """Remember the tools of a device. Return those that it has offered with another definition before (SPEC T5)."""
+    def record_offer(
+        self, owner: str, label: str, fingerprints: Mapping[str, str], refused: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Remember the tools of a device. Return those that it has offered with another definition before (SPEC T5).
+
+        `refused`: the tools that the gateway does not take, and why.
+        """
         device = self._find_by_current_label(owner, label)
-        if device is None or fingerprints == device.tools:
+        if device is None:
+            return []
+        device.refused = tuple(RejectedTool(name, reason) for name, reason in refused.items()) if refused else ()
+        if fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
         changed = [name for name, mark in fingerprints.items() if before.get(name, mark) != mark]
@@ -356,12 +360,6 @@ class Devices:
         device.changed = tuple(dict.fromkeys(known))
         self._keep(owner, device)
         return changed
-
-    def note_refused(self, owner: str, label: str, tools: Mapping[str, str]) -> None:
-        """Show which tools of a device the gateway does not take, and why."""
-        device = self._find_by_current_label(owner, label)
-        if device is not None:
-            device.refused = tuple(RejectedTool(name, reason) for name, reason in tools.items())
 
     def describe(self, owner: str, label: str, notes: DeviceNotes) -> None:
         """Keep what the device says of itself, cut to what a person reads."""
@@ -491,11 +489,12 @@ class Devices:
         owned = self._owners.get(owner)
         return None if owned is None else owned.by_label.get(label)
 
-    def _note_seen(self, owner: str, device: _Device) -> None:
-        """Note that the device is here now. That is stored at most once a minute."""
+    def _note_seen(self, owner: str, device: _Device, *, is_changed: bool = False) -> None:
+        """Note that the device is here now. That alone is stored at most once a minute."""
         now = self._clock()
         if not 0 <= now - device.last_seen < _SEEN_AGAIN:
-            device.last_seen = now
+            device.last_seen, is_changed = now, True
+        if is_changed:
             self._keep(owner, device)
 
     def _share(self, fingerprints: Mapping[str, str]) -> _Tools:

@@ -330,9 +330,10 @@ class Peers:
             if self.others is not None:
                 self.others.arrive(known, frame)
             return PeerArrival(known, True)
+        key = FormerKey(who.owner, token, frame.label or "", frame.device_name or "")
         if peer_id is None:
-            self._end_former(_key(frame, who, token))
-        peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
+            self._end_former(key)
+        peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, key, session)
         if peer_id is not None:
             self._unfinished.take_over(peer_id, peer.calls)
         if self.others is not None:
@@ -477,8 +478,8 @@ class Peers:
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
-        self._devices.note_refused(peer.who.owner, peer.label, peer.tools.rejected)
-        return self._devices.record_offer(peer.who.owner, peer.label, peer.tools.fingerprints())
+        tools = peer.tools
+        return self._devices.record_offer(peer.who.owner, peer.label, tools.fingerprints(), tools.rejected)
 
     def _take_down(self, peer: Peer) -> None:
         """Drop the peer's link now, before the socket is closed."""
@@ -524,14 +525,16 @@ class Peers:
             self._devices.reconnect(peer.who.owner, peer.label, peer.token)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
-    def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
+    def _new(
+        self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, key: FormerKey, session: str
+    ) -> Peer:
         """Make a peer for a client that is new here. Calls that other nodes know of it go on."""
         is_device = frame.role == "device"
         before = Waiting() if self.others is None else self.others.take(peer_id)  # first: this frees its label
         label = ""
         if is_device:
-            label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "", token)
-        peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session, _key(frame, who, token))
+            label = self._devices.connect(who.owner, key.label, key.name, key.token)
+        peer = self._peers[peer_id] = Peer(peer_id, who, key.token, frame.role, label, session, key)
         peer.calls = before.calls or RemoteCalls(can)
         peer.calls.capabilities = can
         peer.questions = before.questions or (RemoteQuestions() if "permissions" in can else None)
@@ -557,10 +560,6 @@ class Peers:
         """Remove the tools of the connection before that the peer has not offered again."""
         if peer.tools.drop_unconfirmed():
             self.publish_tools(peer)
-
-
-def _key(frame: Connect, who: Principal, token: str) -> FormerKey:
-    return FormerKey(who.owner, token, frame.label or "", frame.device_name or "")
 
 
 def close_replaced(peer: Peer, socket: PeerSocket) -> None:

@@ -255,10 +255,11 @@ class Connection:
         if "parts" not in peer.can:
             self._socket.let_in(self._message_bytes)
         self._let_go_of_session()
-        log_arrival(peer, doors.peers.notice(peer), is_back=met.resumed)
+        notice = doors.peers.notice(peer)
+        log_arrival(peer, notice, is_back=met.resumed)
         if confirms:
             shows_end = bound.end is not None and "events" in peer.can and not met.resumed
-            self._confirm(peer, met.resumed, strip_all(msgspec.to_builtins(bound.end)) if shows_end else None)
+            self._confirm(peer, met.resumed, strip_all(msgspec.to_builtins(bound.end)) if shows_end else None, notice)
         peer.up(self)
         if peer.chat is not None and met.resumed:
             peer.chat.up(frame.last_event)
@@ -266,7 +267,7 @@ class Connection:
             peer.chat.catch_up()
         return peer
 
-    def _confirm(self, peer: Peer, resumed: bool, ended: Json) -> None:
+    def _confirm(self, peer: Peer, resumed: bool, ended: Json, notice: str) -> None:
         """Answer `connect`. A client without capabilities gets the short form (ws.md 1.7)."""
         if not peer.can and peer.role == "chat":
             self.send(Connected(VERSION, _ESTABLISHED))
@@ -283,7 +284,7 @@ class Connection:
                 int(peers.grace * 1000) if resumes else 0,
                 resumed if resumes else None,
                 ended,
-                peers.notice(peer),
+                notice,
             )
         )
 

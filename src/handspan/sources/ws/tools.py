@@ -33,6 +33,7 @@ from handspan.wire.ws_frames import FailureFrame, Offer, RejectedTool, ResultFra
 
 _log = logging.getLogger(__name__)
 _DEFAULT_VERSION: Final = Offer("", "", {}).version
+_LONGEST_NAME: Final = 128
 _MAX_REJECTED: Final = 64
 """The most rejected tools of a client that are remembered."""
 
@@ -131,7 +132,7 @@ class RemoteTools:
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
         """The tools by the client's own names."""
-        self._unconfirmed: set[str] = set()
+        self._unconfirmed: frozenset[str] = frozenset()
         """The tools of the connection before, which the client has not offered again yet."""
         self.rejected: dict[str, str] = {}
         """The tools that this client does not have, because they were rejected or have lost their names, and why."""
@@ -158,12 +159,13 @@ class RemoteTools:
         """Add these tools, or replace those of the same name. Return which were rejected, and why."""
         rejected: list[RejectedTool] = []
         for one in offered:
-            name = strip_invisible(offered_name(one))[:128]
             try:
-                self._register(read_offer(one))
-                self.rejected.pop(name, None)
+                offer = read_offer(one)
+                self._register(offer)
+                if self.rejected:
+                    self.rejected.pop(_clean_name(offer.name), None)
             except HandspanError as error:
-                rejected.append(RejectedTool(name, str(error)))
+                rejected.append(RejectedTool(_clean_name(offered_name(one)), str(error)))
         self._note_rejected(rejected)
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
@@ -173,11 +175,11 @@ class RemoteTools:
             earlier.close()
             return
         self._tools, earlier._tools = earlier._tools, {}
-        self._unconfirmed = set(self._tools)
+        self._unconfirmed = frozenset(self._tools)
 
     def drop_unconfirmed(self) -> int:
         """Remove the tools that the client had before and has not offered again. Return how many there were."""
-        names, self._unconfirmed = self._unconfirmed, set()
+        names, self._unconfirmed = self._unconfirmed, frozenset()
         return self.unregister(list(names))
 
     def drop(self, displaced: Iterable[DisplacedTool]) -> list[RejectedTool]:
@@ -227,7 +229,7 @@ class RemoteTools:
     def close(self) -> int:
         """Remove all tools from the registry at once (SPEC W4). Return how many there were."""
         self._tools.clear()
-        self._unconfirmed.clear()
+        self._unconfirmed = frozenset()
         self.rejected.clear()
         return self._registry.unregister_by_source(self.origin)
 
@@ -250,10 +252,14 @@ class RemoteTools:
             annotations_of(offer.annotations),
         )
         tool = RemoteTool(spec, offer.name, schema, self)
-        self._check_free(spec.name)
-        entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+        try:
+            entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+        except NameTaken:
+            self._check_free(spec.name)
+            raise
         self._tools[offer.name] = tool
-        self._unconfirmed.discard(offer.name)
+        if self._unconfirmed:
+            self._unconfirmed -= {offer.name}
         before = None if self._earlier is None else self._earlier.compare(self.scope.id, spec)
         if before is not None:
             _log.info("The definition of the tool %r in the session %s has changed.", spec.name, self.scope.id)
@@ -299,6 +305,11 @@ class Waiting(Struct, frozen=True):
     questions: RemoteQuestions | None = None
     tools: RemoteTools | None = None
     """Its tools, still in the registry; None if they went with its connection."""
+
+
+def _clean_name(name: str) -> str:
+    """Return a name as a client gave it, for people to read."""
+    return strip_invisible(name)[:_LONGEST_NAME]
 
 
 def _offer_of(own_name: str, spec: ToolSpec) -> dict[str, Json]:
