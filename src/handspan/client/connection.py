@@ -38,9 +38,7 @@ from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, Link, OpenLink
 from handspan.core.errors import WireError
 from handspan.core.events import Event
-from handspan.core.fast import IS_FAST
 from handspan.core.values import Json
-from handspan.wire.fast_requests import read_request
 from handspan.wire.ws import decode_server, encode
 from handspan.wire.ws_frames import (
     ClientFrame,
@@ -233,7 +231,7 @@ class ClientConnection:
     def on_message(self, data: bytes) -> None:
         """A message of the gateway has arrived."""
         try:
-            frame = (IS_FAST and read_request(data, _DEPTH)) or decode_server(data, _DEPTH)
+            frame = decode_server(data, _DEPTH)
         except WireError as error:
             _log.warning("a frame of the gateway can't be read: %s", error)
             return

@@ -10,8 +10,10 @@ from typing import Any, Final, get_args
 import msgspec
 
 from handspan.core.errors import WireError
+from handspan.core.fast import IS_FAST
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
+from handspan.wire.fast_calls import read_request, read_result
 from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, ServerFrame
 
 
@@ -29,12 +31,16 @@ encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encod
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
     """Return a frame from a client. Raises `FrameError` when it is wrong."""
-    frame: ClientFrame = _decode(data, _CLIENT_FRAMES, max_depth)
+    plain = read_result(data, max_depth) if IS_FAST else None
+    frame: ClientFrame = _decode(data, _CLIENT_FRAMES, max_depth) if plain is None else plain
     return frame
 
 
 def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ServerFrame | None:
     """Return a frame from the gateway. None: its type is unknown here (ws.md 2.2)."""
+    plain = read_request(data, max_depth) if IS_FAST else None
+    if plain is not None:
+        return plain
     try:
         frame: ServerFrame = _decode(data, _SERVER_FRAMES, max_depth)
     except FrameError as error:
