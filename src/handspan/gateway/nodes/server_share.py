@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Final, Protocol
 
 import msgspec
 
 from handspan.core.errors import HandspanError
-from handspan.core.nodes import LinkDown, NodeLink
+from handspan.core.nodes import LinkDown, NodeLink, NodeRecord
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.opening import ServerLost
 from handspan.sources.mcp.sharing import ServerElsewhere
@@ -19,6 +21,8 @@ from handspan.sources.nodes.messages import encode
 from handspan.sources.nodes.server_link import NodeServerLink, encode_snapshot
 
 _TRY_SECONDS: Final = 1.0
+_TURN_SECONDS: Final = 1.0
+"""How long a node leaves a server that no node runs to the server's first node."""
 _MOVE_SECONDS: Final = 8.0
 """How long calls wait for a node that runs the server. A connection waits twice as long before its tools go."""
 _ASK_SECONDS: Final = 10.0
@@ -45,6 +49,13 @@ class ShareHost(Protocol):
 
     def link_of(self, name: str) -> NodeServerLink | None:
         """Return the link to the server on another node; None while no other node runs the server."""
+
+    @property
+    def settles_in(self) -> float:
+        """Seconds in which nodes that start together with this one may still come."""
+
+    async def is_first(self, name: str) -> bool:
+        """Whether this is the node that runs the server if all nodes can choose."""
 
     async def claim(self, name: str) -> HostedServer | None:
         """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
@@ -75,6 +86,8 @@ class NodeShare:
         """The snapshot that the row has."""
         self._is_leaving = False
         """Whether this node gives the lease to another node."""
+        self._has_given_up = False
+        """Whether the server could not be started on this node, so that another one has to try first."""
         self._released = asyncio.Event()
 
     @property
@@ -91,31 +104,41 @@ class NodeShare:
     async def claim(self) -> ServerElsewhere | None:
         """Return the server at the node that runs it. Return None when this node has the lease, and has to run it.
 
+        While no node runs the server, its first node takes the lease at once and all others after `_TURN_SECONDS`: so
+        the servers spread over the nodes, and none waits long for a first node that does not have it in its settings.
+        A node that could not start the server comes last.
+
         Raises `ServerLost` when no node runs the server for too long.
         """
         host = self._host
         await host.ready.wait()
         if self.hosted is not None and self._is_leaving:
             await self.release()
+        if self.hosted is None:
+            await wait_for(host.settles_in, self.changed_elsewhere)
         end = time.monotonic() + _MOVE_SECONDS
         while self.hosted is None:
             self.changed_elsewhere.clear()
             if (link := host.link_of(self.name)) is not None:
                 self.is_alone = False
                 return link
+            if time.monotonic() > end:
+                self.is_alone = True
+                raise ServerLost("no node runs it at the moment")
+            turns = 2 if self._has_given_up else 0 if await host.is_first(self.name) else 1
+            if turns and await wait_for(turns * _TURN_SECONDS, self.changed_elsewhere):
+                continue
             self.hosted = await host.claim(self.name)
             if self.hosted is None:
-                if time.monotonic() > end:
-                    self.is_alone = True
-                    raise ServerLost("no node runs it at the moment")
-                await wait_until(time.monotonic() + _TRY_SECONDS, self.changed_elsewhere)
-        self.is_alone = False
+                await wait_for(_TRY_SECONDS, self.changed_elsewhere)
+        self.is_alone = self._has_given_up = False
         return None
 
     async def release(self) -> None:
         """Give the lease up, if this node has it: the program has ended on this node."""
         hosted, self.hosted, self._written, self._is_leaving = self.hosted, None, b"", False
         if hosted is not None:
+            self._has_given_up = True
             await self._host.release(hosted)
             self._released.set()
 
@@ -174,14 +197,26 @@ class NodeShare:
             await self.write()
         except HandspanError as error:
             _log.warning("The other nodes do not know yet that this one gives %s up: %s", self.name, error)
-        await wait_until(end, connection.idle)
+        await wait_for(end - time.monotonic(), connection.idle)
         hosted.is_over = True
         connection.drop()
-        await wait_until(end + _MOVE_SECONDS, self._released)
+        await wait_for(end + _MOVE_SECONDS - time.monotonic(), self._released)
 
 
-async def wait_until(end: float, event: asyncio.Event) -> None:
-    """Wait for the event, at most until this time of the monotonic clock."""
+async def wait_for(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for the event, at most so many seconds. Return whether it has happened."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, end - time.monotonic())):
+        async with asyncio.timeout(max(0.0, seconds)):
             await event.wait()
+    return event.is_set()
+
+
+def first_node(nodes: Iterable[NodeRecord], server: str) -> str:
+    """Return the id of the server's first node; empty without a node that can take it.
+
+    Each server has an order of its own over the names of the nodes. So nodes that come or go change the first node of
+    few servers, and all nodes know the same one without asking each other.
+    """
+    able = [node for node in nodes if not node.is_draining]
+    first = max(able, key=lambda one: (blake2b(f"{server} {one.name}".encode()).digest(), one.id), default=None)
+    return "" if first is None else first.id

@@ -3,7 +3,7 @@
 The row of a server in the database is the lease. One node can enter the row, and the row is removed when that node is
 lost. The node then starts the program, and writes the server's tools and state into the row. All other nodes read the
 row, and call the server through that node. When the row is gone, a node that has the server in its settings enters it
-anew.
+anew: the server's first node at once, another one a moment later.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from handspan.core.store import Ledger
 from handspan.gateway.app import App
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.nodes.server_names import ServerNames
-from handspan.gateway.nodes.server_share import NodeShare, wait_until
+from handspan.gateway.nodes.server_share import NodeShare, first_node, wait_for
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.nodes import messages
@@ -37,6 +37,8 @@ from handspan.sources.nodes.server_link import CAPABILITIES, NodeServerLink, enc
 from handspan.sources.ws.calls import LostCall
 
 _PREFIX: Final = "mcp-"
+_SETTLE_SECONDS: Final = 1.0
+"""How long a node that starts leaves the servers to nodes that start together with it."""
 _TICK_SECONDS: Final = 0.5
 _REPEAT_TICKS: Final = 6
 _CALLER_SECONDS: Final = 10.0
@@ -88,6 +90,7 @@ class SharedServers:
         """The peers of rows that this node is about to enter."""
         self._unwanted: list[tuple[str, int]] = []
         """Rows to remove: peer and epoch."""
+        self._opened_at = 0.0
         self._seen_at = time.monotonic()
         """When the database answered last."""
         self._gone: dict[str, float] = {}
@@ -121,6 +124,7 @@ class SharedServers:
         self._ledger, self._unfinished = app.store.ledger, unfinished
         self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
         self._ticking = asyncio.create_task(self._tick())
+        self._opened_at = time.monotonic()
         self.ready.set()
 
     async def close(self) -> None:
@@ -150,6 +154,15 @@ class SharedServers:
         self._wake.set()
 
     # The lease.
+
+    @property
+    def settles_in(self) -> float:
+        """Seconds in which nodes that start together with this one may still come."""
+        return self._opened_at + _SETTLE_SECONDS - time.monotonic()
+
+    async def is_first(self, name: str) -> bool:
+        """Whether this is the node that runs the server if all nodes can choose."""
+        return first_node(await self.book.nodes(), name) == self.book.own
 
     async def claim(self, name: str) -> HostedServer | None:
         """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
@@ -302,7 +315,7 @@ class SharedServers:
     async def _tick(self) -> None:
         count = 0
         while True:
-            await wait_until(time.monotonic() + _TICK_SECONDS, self._wake)
+            await wait_for(_TICK_SECONDS, self._wake)
             self._wake.clear()
             count += 1
             try:
