@@ -1,6 +1,7 @@
-"""Calls that outlive their request: a later request finds them while they run."""
+"""The calls of a door that run now. Some outlive their request: a later request finds them while they run."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Protocol, TypeAlias
 
 from handspan.core.questions import Question
@@ -77,21 +78,42 @@ class RunningCall:
 
 
 class RunningCalls:
-    """The calls that run now, by id."""
+    """The calls of one door that run now, each in a task of its own or in that of its request."""
 
     def __init__(self) -> None:
         self._calls: dict[str, RunningCall] = {}
+        """The calls that outlive their request, by id."""
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.is_open = True
         """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
         self._is_closing = False
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self._tasks)
 
     def add(self, call: RunningCall) -> None:
         """Hold a call whose task has begun, until it ends."""
         self._calls[call.id] = call
+        self._tasks.add(call.task)
         call.task.add_done_callback(lambda done: self._remove(call.id, done))
+
+    async def run(self, call: Awaitable[Outcome]) -> Outcome:
+        """Run a call in the task of its request, as another task would cost time. Return its outcome.
+
+        It is `Pending` when `close` has ended the wait for the call.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if not self._is_closing:  # the client has left
+                raise
+            task.uncancel()
+            return Pending()
+        finally:
+            self._tasks.discard(task)
 
     def find(self, call_id: str) -> RunningCall | None:
         """Return the call of this id while it runs."""
@@ -106,8 +128,8 @@ class RunningCalls:
 
     async def wait(self, seconds: float) -> None:
         """Wait at most so long for the calls to end."""
-        if tasks := self._tasks():
-            await asyncio.wait(tasks, timeout=seconds)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
 
     def is_closing(self) -> bool:
         """Whether `close` cancels the calls: those that can wait stay open for the next process."""
@@ -116,16 +138,14 @@ class RunningCalls:
     async def close(self) -> None:
         """Cancel the calls; the engine gives each its result, or leaves it open if it can wait without this process."""
         self._is_closing = True
-        tasks = self._tasks()
+        tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tasks(self) -> list[asyncio.Task[Outcome]]:
-        return [call.task for call in self._calls.values()]
-
     def _remove(self, call_id: str, done: "asyncio.Task[Outcome]") -> None:
         del self._calls[call_id]
+        self._tasks.discard(done)
         if not done.cancelled():
             done.exception()  # mark it as read: the engine raises nothing, and no other code looks at it
 

@@ -1,7 +1,6 @@
 """What an MCP client gets from the gateway: the tools of one agent, through the engine and its policy."""
 
-import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
@@ -17,6 +16,7 @@ from handspan.core.tasks import Tasks
 from handspan.core.values import Arguments, Json, JsonObject, encode
 from handspan.engine.caller import Caller, QuestionListener, ignore_question
 from handspan.gateway.entry.auth import Admitted
+from handspan.gateway.http.calls import RunningCalls
 from handspan.gateway.parts import GatewayParts
 from handspan.mcp.offer import ClientRequest, ProvidedPrompt, ProvidedResource, ResourceTemplate
 from handspan.mcp.provider import ProvidedTool
@@ -36,61 +36,13 @@ _DECISION: Final[JsonObject] = {
 }
 
 
-class RunningRequests:
-    """The requests that run a call now. Each call runs in the task of its request: another task would cost time."""
-
-    def __init__(self) -> None:
-        self.is_open = True
-        """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
-        self._is_closing = False
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._cancelled: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    async def run(self, call: Coroutine[Any, Any, ToolResult | Pending]) -> ToolResult | Pending:
-        """Return the outcome of the call; `Pending` when `cancel_all` ended the wait for it."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            return await call
-        except asyncio.CancelledError:
-            if task not in self._cancelled:
-                raise
-            task.uncancel()
-            return Pending()
-        finally:
-            self._tasks.discard(task)
-            self._cancelled.discard(task)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait at most `seconds` for the calls to end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-
-    def is_closing(self) -> bool:
-        """Whether `cancel_all` cancels the calls: those that can wait stay open for the next process."""
-        return self._is_closing
-
-    async def cancel_all(self) -> None:
-        """Cancel the calls, and wait for their requests. The engine gives each its result, or leaves it open."""
-        self._is_closing = True
-        tasks = [*self._tasks]
-        self._cancelled.update(tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class AgentOffer:
     """Implements `McpOffer`: tools of the agent that a request names, skills as prompts, artifacts as resources."""
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._toolbox = lru_cache(_KEPT_BOXES)(parts.app.registry.toolbox)
-        self.at_work = RunningRequests()
+        self.at_work = RunningCalls()
         """The calls that run now. The door ends them."""
 
     async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:

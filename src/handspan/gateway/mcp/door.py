@@ -73,7 +73,7 @@ class McpDoor:
         """Wait at most `seconds` for running calls, then cancel the rest: each call gets its result."""
         self._offer.at_work.is_open = False
         await self._offer.at_work.wait(seconds)
-        await self._offer.at_work.cancel_all()
+        await self._offer.at_work.close()
 
     def count_running(self) -> int:
         """Return how many calls run now."""
