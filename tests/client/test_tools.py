@@ -11,7 +11,7 @@ from handspan.client.tools import ClientTools
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.function_tool import tool
-from handspan.core.tool import NO_CLAIMS, READ_ONLY, ToolSpec
+from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 
 EMPTY: dict[str, Json] = {"type": "object", "properties": {}}
@@ -144,12 +144,16 @@ def test_claims_are_sent_only_where_they_were_made() -> None:
     tools.register(ToolSpec("silent", "Says nothing of itself.", EMPTY))
     tools.register({"name": "honest", "description": "Hurts nobody.", "parameters": EMPTY, "annotations": {}})
 
-    @tools.tool(annotations=NO_CLAIMS)
+    @tools.tool(annotations=Annotations())
     def harmless() -> None:
         """Hurts nobody."""
 
+    @tools.tool
+    def plain() -> None:
+        """Says nothing of itself."""
+
     offers = {one.spec.name: one.offer() for one in tools}
-    assert "annotations" not in offers["silent"]
+    assert "annotations" not in offers["silent"] | offers["plain"]
     assert offers["honest"]["annotations"] == offers["harmless"]["annotations"]
 
 

@@ -24,7 +24,8 @@ def decide(mode: Mode, annotations: Annotations) -> Verdict:
     [
         ("automatic", UNKNOWN_EFFECTS, type(ALLOW)),
         ("ask_destructive", READ_ONLY, type(ALLOW)),
-        ("ask_destructive", NO_CLAIMS, type(ALLOW)),
+        ("ask_destructive", Annotations(), type(ALLOW)),
+        ("ask_destructive", NO_CLAIMS, Ask),
         ("ask_destructive", UNKNOWN_EFFECTS, Ask),
         ("ask_always", READ_ONLY, Ask),
         ("ask_always", NO_CLAIMS, Ask),

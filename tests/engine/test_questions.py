@@ -385,17 +385,23 @@ async def test_permission_comes_before_approval_and_both_are_needed(make_kit: Ma
 
 
 async def test_only_destructive_tools_are_asked_about_in_that_mode(make_kit: MakeKit) -> None:
-    person = Person(DENY)
+    person = Person(DENY, DENY)
     kit = photo_kit(make_kit, person, ())
 
     async def wipe() -> str:
         return "wiped"
 
     kit.add(wipe, PLUGIN, annotations=Annotations(destructive=True))
+
+    async def water() -> str:
+        return "watered"
+
+    kit.add(water, PLUGIN, annotations=Annotations())
     caller = kit.caller(DESTRUCTIVE)
-    assert await kit.value("photo", caller=caller) == "click False"
+    assert await kit.value("water", caller=caller) == "watered"
     assert (await kit.failure("wipe", caller=caller)).code == "approval_denied"
     assert person.asked[0].subject == "The agent 'Destructive' asks before it uses 'wipe' (mode 'ask_destructive')."
+    assert (await kit.failure("photo", caller=caller)).code == "approval_denied"  # it says nothing of its effects
 
 
 # While a person thinks.

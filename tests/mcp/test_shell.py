@@ -65,6 +65,7 @@ async def test_clients_of_both_eras_list_and_call_the_tools(connect: Connect, mo
         assert (
             hints is not None and hints.read_only_hint and listed["weather__today"].input_schema["required"] == ["city"]
         )
+        assert listed["plain__shout"].annotations is None  # it says nothing of its effects
         today = await client.call_tool("weather__today", {"city": "Rome"})
         assert today.structured_content == {"city": "Rome", "sky": "blue"} and not today.is_error
         shouted = await client.call_tool("plain__shout", {"text": "hi"})

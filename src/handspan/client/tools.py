@@ -139,11 +139,11 @@ class ClientTools:
         The code gets the arguments, or the arguments and a `CallContext`. `parameters` may be JSON text.
         """
         if isinstance(tool, ToolSpec):
-            spec, claims = _with_parsed_schema(tool), None if tool.annotations == NO_CLAIMS else tool.annotations
+            spec, claims = _with_parsed_schema(tool), None if tool.annotations is NO_CLAIMS else tool.annotations
         elif isinstance(tool, Mapping):
             spec, claims = _read_fields(tool)
         else:
-            spec, claims = tool.spec, None if tool.spec.annotations == NO_CLAIMS else tool.spec.annotations
+            spec, claims = tool.spec, None if tool.spec.annotations is NO_CLAIMS else tool.spec.annotations
             code = tool.run
         self._add(spec, claims, None if code is None else code_of(code))
 

@@ -29,7 +29,7 @@ request of the client that made the call, which may never come."""
 
 
 class Annotations(Struct, frozen=True):
-    """What a tool claims about its effects. All false: it changes things, but does no harm."""
+    """What a tool claims about its effects. All false: it changes things, but destroys none."""
 
     read_only: bool = False
     destructive: bool = False
@@ -44,11 +44,13 @@ class Annotations(Struct, frozen=True):
 
     @property
     def claims_destructive(self) -> bool:
-        """Whether the tool itself says that it is destructive; `UNKNOWN_EFFECTS` only assumes it."""
-        return self.destructive and self is not UNKNOWN_EFFECTS
+        """Whether the tool itself says that it is destructive; where it says nothing, that is only assumed."""
+        return self.destructive and self is not NO_CLAIMS and self is not UNKNOWN_EFFECTS
 
 
-NO_CLAIMS: Final = Annotations()
+NO_CLAIMS: Final = Annotations(destructive=True)
+"""For a tool of ours or of a program that says nothing of its effects: it may do anything, so careful modes ask. Only
+this very object counts; `Annotations()` is a claim."""
 READ_ONLY: Final = Annotations(read_only=True, idempotent=True)
 READS_WORKSPACE: Final = Annotations(read_only=True, idempotent=True, group="workspace")
 """For built-in tools that only read files of the workspace."""

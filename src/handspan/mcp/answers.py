@@ -10,7 +10,7 @@ import msgspec
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, ToolResult
-from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.tool import NO_CLAIMS, UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.offer import PromptContent
 from handspan.mcp.provider import ProvidedTool
@@ -39,7 +39,7 @@ def repeats_in_headers(schema: JsonObject) -> bool:
 
 
 def _hints(annotations: Annotations) -> types.ToolAnnotations | None:
-    if annotations is UNKNOWN_EFFECTS:
+    if annotations is NO_CLAIMS or annotations is UNKNOWN_EFFECTS:
         return None
     return types.ToolAnnotations(
         read_only_hint=annotations.read_only,

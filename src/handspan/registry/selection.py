@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent, SkillTools, mode_refuses
+from handspan.core.agents import Agent, SkillTools, mode_asks, mode_refuses
 from handspan.core.errors import ToolError
 from handspan.core.names import matches, matches_any
 from handspan.core.principals import ToolScope
@@ -217,7 +217,8 @@ def _mode_reason(selection: ToolSelection, entry: Entry) -> Reason:
         return Reason(False, f"Mode {mode!r} refuses it: it is not read-only.")
     if mode_refuses(mode, entry.spec.annotations):
         return Reason(True, f"Mode {mode!r} permits those calls of it that only read.")
-    return Reason(True, f"Mode {mode!r} permits it.")
+    asks = ", and a person is asked before each call" if mode_asks(mode, entry.spec.annotations) else ""
+    return Reason(True, f"Mode {mode!r} permits it{asks}.")
 
 
 def _skill_reason(skill_tools: SkillTools, name: str) -> Reason:
