@@ -15,7 +15,7 @@ from handspan.core.context import ToolContext
 from handspan.core.events import Ended
 from handspan.core.messages import Message, ResultsMessage, Text, UserMessage
 from handspan.core.principals import OPERATOR, Origin, ToolScope
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
@@ -53,7 +53,8 @@ def big_tool(number: int, annotations: Annotations = NO_CLAIMS) -> Named:
 class NoPersonHere:
     """Fails when a person is asked."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         raise AssertionError(question)
 
 

@@ -20,7 +20,7 @@ from handspan.client import PermissionQuestion
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ConfigError, ToolError
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.values import Arguments
 from tests.cli.gateways import address, device, listed, program, serving, token
 from tests.cli.shell import COMMAND, Shell, json_lines
@@ -295,7 +295,8 @@ async def test_what_was_said_for_good_is_asked_once(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.asked: list[str] = []
 
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             self.asked.append(question.subject)
             return {"screen": Answer("allow", always=True), "browser": Answer("deny_forever")}.get(
                 question.subject, Answer("allow")

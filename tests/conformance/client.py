@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from handspan.config.settings import McpServer, Settings, ToolSettings
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Success
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.app import App
@@ -26,8 +26,9 @@ _SECONDS: Final = 25.0
 class AgreeingPerson:
     """Says yes to every question, and changes nothing."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the answer."""
+        opened()
         return Answer("allow", value={})
 
 

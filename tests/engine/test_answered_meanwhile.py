@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from handspan.core.principals import Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Pending, succeed
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of, soon
@@ -21,7 +21,8 @@ class Person:
         self.go_on = asyncio.Event()
         self._says = says
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
+        opened()
         if not self.asked.is_set():
             self.asked.set()
             await self.go_on.wait()

@@ -8,7 +8,7 @@ import pytest
 from handspan.config.settings import HookSettings
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.values import JsonObject
 from handspan.engine.builtin_hooks import (
     PathPrefixConfig,
@@ -82,7 +82,8 @@ class EditedBy:
     def __init__(self, answers: list[Answer]) -> None:
         self._answers = answers
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         return self._answers.pop(0)
 
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from handspan.core.calls import CallRecord
 from handspan.core.context import ToolContext
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.store import NowOrLater
 from handspan.core.tool import Handling, ToolSpec
@@ -147,7 +147,8 @@ async def test_a_tool_that_asks_a_person_is_stopped(make_kit: MakeKit) -> None:
     asked = asyncio.Event()
 
     class NoAnswer:
-        async def ask(self, question: Question) -> Answer | None:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
+            opened()
             asked.set()
             await asyncio.Event().wait()
             return None

@@ -9,7 +9,7 @@ from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.context import ToolContext
 from handspan.core.errors import StoreError
 from handspan.core.principals import Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.records import CallAtWork
@@ -121,7 +121,8 @@ async def test_the_second_outcome_is_refused_early_and_late(kit: EngineKit) -> N
 
 async def test_a_call_that_no_tool_was_touched_for_takes_no_outcome(make_kit: MakeKit) -> None:
     class Later:
-        async def ask(self, question: Question) -> Answer | None:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
+            opened()
             return None
 
     kit = make_kit(questions=Later())

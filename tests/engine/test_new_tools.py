@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.function_tool import tool
 from handspan.core.principals import Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit
 
@@ -20,7 +20,8 @@ class Person:
         self.answers = list(answers)
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         self.asked.append(question)
         return self.answers.pop(0)
 

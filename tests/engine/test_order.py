@@ -12,7 +12,7 @@ from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall
 from handspan.core.context import Deadline
 from handspan.core.principals import Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.engine.caller import Caller
@@ -43,7 +43,8 @@ class Stations:
             raise LookupError("after")
         return Success("y" * 100_000) if "size" in self.fails else None
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         station = "permissions" if question.kind == "permission" else "approval"
         self.passed.append(station)
         return Answer("deny") if station in self.fails else Answer("allow")

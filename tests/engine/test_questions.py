@@ -12,7 +12,7 @@ from handspan.core.calls import ToolCall
 from handspan.core.context import Deadline
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
-from handspan.core.questions import Answer, Question, find_waiting_note, waiting_text
+from handspan.core.questions import Answer, Opened, Question, find_waiting_note, ignore_opened, waiting_text
 from handspan.core.results import Failure, Pending, Success, ToolResult, encode_envelope, envelope
 from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Json, encode
@@ -39,7 +39,8 @@ class Person:
         self._answers = list(answers)
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
+        opened()
         self.asked.append(question)
         return self._answers.pop(0)
 
@@ -581,7 +582,8 @@ async def test_a_call_is_known_to_the_ledger_before_anybody_is_asked_and_only_th
     states: list[str | None] = []
 
     class Looking:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             states.extend(record.state for record in kit.ledger.open_calls())
             return Answer("allow", always=True)
 
@@ -735,7 +737,8 @@ async def test_a_call_that_waits_does_not_let_another_take_its_id(make_kit: Make
 
 async def test_questions_that_fail_refuse_the_call(make_kit: MakeKit) -> None:
     class Broken:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             raise OSError("the disk is full")
 
     kit = photo_kit(make_kit, Broken())

@@ -23,7 +23,7 @@ from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.context import ToolContext
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.principals import Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.tool import Annotations
 from handspan.engine.concurrency import SlotsByOrigin
@@ -70,7 +70,8 @@ class KeptQuestions:
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
+        opened()
         await asyncio.sleep(0)
         return self.answers.get(question.call_id)
 

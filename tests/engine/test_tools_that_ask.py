@@ -9,7 +9,7 @@ import pytest
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import InvalidAnswer, ToolError
 from handspan.core.function_tool import tool
-from handspan.core.questions import Answer, Question, QuestionAction
+from handspan.core.questions import Answer, Opened, Question, QuestionAction, ignore_opened
 from handspan.core.results import Failure, Pending
 from handspan.engine.questions import AnswerComesLater, OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeKit
@@ -106,7 +106,8 @@ async def test_a_question_that_nobody_could_answer_fails_the_call(make_kit: Make
 
 async def test_a_place_that_can_only_keep_a_question_gives_no_answer_to_a_call_that_runs(make_kit: MakeKit) -> None:
     class Kept:
-        async def ask(self, question: Question) -> None:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> None:
+            opened()
             return None
 
     assert await painting(make_kit, Kept()).value("paint") == ["expired", None]
@@ -170,7 +171,8 @@ class Slow(OpenQuestions):
         super().__init__()
         self._seconds = seconds
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         await asyncio.sleep(self._seconds)
         return BLUE
 
@@ -276,7 +278,8 @@ async def ask_from_afar(ctx: ToolContext) -> str:
 class LaterQuestions(OpenQuestions):
     """Questions of a gateway that stops: the answers come to the next process."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         await asyncio.sleep(0)
         raise AnswerComesLater
 

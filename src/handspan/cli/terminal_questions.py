@@ -15,7 +15,7 @@ import msgspec
 
 from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.question_checks import check_answer, is_text, options_of
-from handspan.core.questions import Answer, Question, QuestionAction, Questions
+from handspan.core.questions import Answer, Opened, Question, QuestionAction, Questions, ignore_opened
 from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.engine.questions import RuleAnswers
 from handspan.wire import strict_json
@@ -90,8 +90,9 @@ class TerminalQuestions:
         self._is_doubtful = False
         """Whether the next line may be meant for the question before, which was taken back."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return what the person types; `expired` when they type nothing in time."""
+        opened()
         async with self._one_at_a_time:
             self._forget_typed()
             self._is_doubtful = time.monotonic() - self._taken_back_at < _REACTION

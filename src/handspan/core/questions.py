@@ -1,5 +1,6 @@
 """A question to a person and its answer, as data: permission, approval, input, login, trust in a tool (SPEC P5, P6)."""
 
+from collections.abc import Callable
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -124,12 +125,21 @@ def find_waiting_note(progress: Json) -> tuple[str, str] | None:
     return None
 
 
+Opened: TypeAlias = Callable[[], None]
+"""Is called when a question can be answered."""
+
+
+def ignore_opened() -> None:
+    """The `Opened` of a question of which no client has to be told."""
+
+
 class Questions(Protocol):
     """Asks a person. A model can't answer, nor a client that was not asked."""
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
         """Return the answer; `expired` after the question's time; None if it is stored and answered later.
 
-        To ask the same question again (same id) returns the answer that came meanwhile.
+        To ask the same question again (same id) returns the answer that came meanwhile. `opened` is called as soon as
+        a person can answer: only then clients may be told of the question. It is not called if the answer is known.
         """
         ...

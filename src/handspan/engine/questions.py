@@ -8,6 +8,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -19,10 +20,12 @@ from handspan.core.questions import (
     OFFERING_CLIENT,
     Answer,
     Decision,
+    Opened,
     Question,
     QuestionKind,
     Questions,
     ToolQuestion,
+    ignore_opened,
     waiting_note,
 )
 from handspan.core.values import Arguments, Json, strip_invisible
@@ -106,8 +109,8 @@ class Asker:
         check_question(question)
         question = clean_question(question)
         began = time.monotonic()
-        with _announce(question, caller):
-            answer = await self._questions.ask(question)
+        with _announce(question, caller) as opened:
+            answer = await self._questions.ask(question, opened)
         if answer is None:
             raise AnswerComesLater
         if answer.decision != "allow":
@@ -130,8 +133,9 @@ class Asker:
         except DefinitionError as error:
             raise ToolError("execution_failed", f"{error}.") from None
         question = clean_question(question)
-        with _announce(question, caller):
-            answer = await self._questions.ask(question) or Answer("expired")  # a tool that runs can't wait for days
+        with _announce(question, caller) as opened:
+            # A tool that runs can't wait for days.
+            answer = await self._questions.ask(question, opened) or Answer("expired")
         check_answer(question, answer)
         return answer
 
@@ -184,8 +188,9 @@ class Asker:
         asked = ToolQuestion(kind, subject)
         question = clean_question(self.make_question(number, asked, entry, call.id, arguments, caller, name))
         began = time.monotonic()
-        with _announce(question, caller):
-            answer = await (self._questions.ask(question) if device is None else self._ask_at(device, question))
+        with _announce(question, caller) as opened:
+            asking = self._questions.ask if device is None else partial(self._ask_at, device)
+            answer = await asking(question, opened)
         if answer is None:
             raise AnswerComesLater
         if device is None and is_remembered(kind, answer):  # P2: a device remembers its answers itself
@@ -193,23 +198,31 @@ class Asker:
             self._remembered[key] = lasting
         return answer, time.monotonic() - began
 
-    async def _ask_at(self, device: Questions, question: Question) -> Answer | None:
+    async def _ask_at(self, device: Questions, question: Question, opened: Opened) -> Answer | None:
         self._at_devices[question.id] = question
         try:
-            return await device.ask(question)
+            return await device.ask(question, opened)
         finally:
             self._at_devices.pop(question.id, None)
 
 
 @contextmanager
-def _announce(question: Question, caller: Caller) -> Iterator[None]:
-    """Tell the caller about the question and, after `_MOMENT`, by progress, where which person is asked (P5)."""
-    caller.asked(question)
-    later = asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question))
+def _announce(question: Question, caller: Caller) -> Iterator[Opened]:
+    """Yield what tells the caller about the question as soon as it can be answered.
+
+    After `_MOMENT` progress says where which person is asked (P5).
+    """
+    later: list[asyncio.TimerHandle] = []
+
+    def tell() -> None:
+        caller.asked(question)
+        later.append(asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question)))
+
     try:
-        yield
+        yield tell
     finally:
-        later.cancel()
+        for timer in later:
+            timer.cancel()
 
 
 def _device_name(entry: Entry) -> str:
@@ -282,13 +295,15 @@ class OpenQuestions:
         """Return the open questions of this owner."""
         return [question for question, _ in self._open.values() if question.owner == owner]
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the answer; `expired` when none came. A second caller with this question gets the same answer."""
         _, answer = self._open.get(question.id, (question, None))
         if answer is not None:
+            opened()
             return await asyncio.shield(answer)
         answer = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, answer)
+        opened()
         try:
             async with asyncio.timeout(question.expires_in):
                 return await asyncio.shield(answer)
@@ -319,7 +334,7 @@ class RuleAnswers:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the rule's answer. Where a yes alone is not enough, return `expired`.
 
         A rule has no value to answer with and can't log in.

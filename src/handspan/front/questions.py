@@ -9,7 +9,7 @@ from typing import TypeAlias
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ErrorCode, InvalidAnswer, ToolError
 from handspan.core.question_checks import check_answer
-from handspan.core.questions import Answer, Question, QuestionKind
+from handspan.core.questions import Answer, Opened, Question, QuestionKind, ignore_opened
 from handspan.front.answer_types import FINAL_ANSWER
 
 AnswerQuestion: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
@@ -27,12 +27,13 @@ class CallbackQuestions:
         self._callback = callback
         self._bus = bus
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the callback's answer; `expired` after the question's time. Raises `ToolError` when none fits."""
         if question.tool == FINAL_ANSWER:  # the program itself has asked for this answer
             return Answer("allow")
         if self._callback is None:
             raise _refusal(question, "this program answers no questions. Give Handspan a callback: questions=…")
+        opened()
         self._bus.publish(QuestionOpened(question.owner, question))
         answer = None
         try:

@@ -19,7 +19,7 @@ from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.question_rights import person
-from handspan.core.questions import Answer, Question, QuestionAction
+from handspan.core.questions import Answer, Opened, Question, QuestionAction, ignore_opened
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Annotations, Handling, ToolSpec
@@ -115,7 +115,7 @@ async def test_a_turn_that_is_aborted_asks_nobody_any_more(kit: SessionKit) -> N
 async def test_a_store_that_can_not_keep_a_question_fails_the_call(
     kit: SessionKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(_: Question) -> None:
+    async def full(*_: object) -> None:
         raise StoreError("The disk is full.")
 
     monkeypatch.setattr(kit.store.questions, "ask", full)
@@ -149,6 +149,27 @@ async def test_the_call_runs_with_what_the_person_made_of_it(kit: SessionKit) ->
     await answered(kit, question, Answer("allow", arguments={"text": "edited"}))
     await soon(turn)
     assert kit.runs == ["edited"]
+
+
+async def test_no_client_is_told_of_a_question_before_it_is_stored(
+    kit: SessionKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, is_asked, goes_on, listener = kit.store.questions.ask, asyncio.Event(), asyncio.Event(), RecordingListener()
+
+    async def slow(question: Question, opened: Opened = ignore_opened) -> Answer | None:
+        is_asked.set()
+        await goes_on.wait()
+        return await store(question, opened)
+
+    monkeypatch.setattr(kit.store.questions, "ask", slow)
+    turn = kit.start("note it", listener, agent="Careful")
+    await soon(is_asked.wait())
+    assert listener.of(QuestionAsked) == []
+    goes_on.set()
+    await until(lambda: listener.of(QuestionAsked))
+    (question,) = await soon(kit.questions.open_for(owner=OWNER))
+    assert await answered(kit, question)
+    assert await soon(turn) == Ended("done", "done")
 
 
 async def test_an_answer_that_comes_before_the_question_is_kept_is_not_too_early(kit: SessionKit) -> None:
@@ -197,7 +218,8 @@ async def test_a_tool_can_bring_the_place_where_its_person_is(kit: SessionKit) -
         def __init__(self) -> None:
             self.asked: list[Question] = []
 
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             self.asked.append(question)
             return ALLOW
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from handspan.config.settings import McpServer
 from handspan.core.agents import GENERAL, SkillTools
 from handspan.core.principals import OPERATOR
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp import connection as connection_module
@@ -38,7 +38,8 @@ class Person:
         self.asked: list[Question] = []
         self._answer = answer
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
         self.asked.append(question)
         return self._answer
 
@@ -395,7 +396,8 @@ async def test_a_question_moves_to_another_call_when_the_one_that_was_taken_for_
     answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     class Reader:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             asked.append(question)
             open_now.append(question)
             try:
@@ -425,7 +427,8 @@ async def test_a_changed_definition_is_unavailable_until_a_person_accepts_it(tmp
     answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     class Reader:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+            opened()
             waiting.append(question)
             return await answers.get()
 

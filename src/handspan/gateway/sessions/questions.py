@@ -17,7 +17,7 @@ from handspan.core.bus import Bus, LoginRequested, QuestionEnded, QuestionOpened
 from handspan.core.errors import InvalidAnswer
 from handspan.core.question_checks import check_answer, check_question, clean_question
 from handspan.core.question_rights import AnsweringClient
-from handspan.core.questions import FIRST_KINDS, Answer, Question
+from handspan.core.questions import FIRST_KINDS, Answer, Opened, Question, ignore_opened
 from handspan.core.store import QuestionBook
 from handspan.engine.questions import AnswerComesLater
 
@@ -80,7 +80,7 @@ class AwaitedQuestions:
         for waiting in self._waiting.values():
             waiting.has_changed.set()
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the person's answer, given now or before; `expired` without an answer in time.
 
         Raises `AnswerComesLater` when the call waits without this process, and `DefinitionError` for an invalid
@@ -96,7 +96,7 @@ class AwaitedQuestions:
         answer: Answer | None = None
         try:
             try:
-                answer = await self._book.ask(question)
+                answer = await self._book.ask(question, opened)
             finally:
                 waiting.is_stored.set()
             answer = answer or await self._wait(question, waiting)

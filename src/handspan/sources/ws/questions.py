@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.sources.ws.calls import Send
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import PermissionAnswer, PermissionRequest, QuestionClosed
@@ -31,10 +31,11 @@ class RemoteQuestions:
         """Whether a question waits for its answer."""
         return bool(self._open)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
         """Return the answer of the person at the device; `expired` when the answer does not come in time."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, answer)
+        opened()
         try:
             if self._send is not None:
                 self._send_question(question, self._send)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from handspan.core.question_checks import is_remembered
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.records import Rule
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection
@@ -45,12 +45,15 @@ class StoredQuestions:
         self._database = database
         self._clock = clock
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
         """Return the answer, or the owner's rule. Return `expired` after the question's time, None while it is open.
 
         A new question is stored.
         """
-        return await self._database.write(partial(_ask, question, encode(question), self._clock()))
+        answer = await self._database.write(partial(_ask, question, encode(question), self._clock()))
+        if answer is None:
+            opened()
+        return answer
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
         """Return the questions that this owner can answer now. `expires_in` is the time that is left."""
