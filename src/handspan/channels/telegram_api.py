@@ -2,18 +2,16 @@
 
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from handspan.channels.bus import Unsent
 from handspan.core.errors import ConfigError, ToolError
+from handspan.core.late_imports import httpx2
 from handspan.core.values import Json, JsonObject
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
-
-if TYPE_CHECKING:
-    import httpx2
 
 _TOKEN: Final = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _IN_ADDRESS: Final = re.compile(r"/bot[0-9]+:[A-Za-z0-9_-]+")
@@ -73,8 +71,6 @@ class TelegramApi:
 
     async def call(self, method: str, parameters: JsonObject, seconds: float = _SECONDS) -> Json:
         """Return the result of a method. Raises `Unsent` when it was not done, `ToolError` when that is not known."""
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         if self._client is None:
             self._client = self._guard.client(base_url=self._base_url)
         try:

@@ -35,6 +35,7 @@ from handspan.client.results import ResultEncoder
 from handspan.client.sizes import check_size
 from handspan.client.threads import CallThreads
 from handspan.client.tools import ClientTools
+from handspan.client.upload import upload
 from handspan.client.ws import Backoff, Link, OpenLink
 from handspan.core.errors import WireError
 from handspan.core.events import Event
@@ -434,8 +435,6 @@ class ClientConnection:
             self._synced = version
 
     async def _upload(self, data: bytes, media_type: str, name: str) -> str:
-        from handspan.client.upload import upload  # noqa: PLC0415 - only for large results: start-up counts
-
         to = self._options
         artifact: str = await self._threads.run(
             upload, to.address, to.place.token, data, media_type, name, to.place.tls

@@ -7,6 +7,7 @@ import msgspec
 
 from handspan.client.address import Address
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, explain_failure
+from handspan.core.late_imports import http_client
 from handspan.core.values import strip_invisible
 
 if TYPE_CHECKING:
@@ -51,22 +52,20 @@ def pair(
     Raises `ValueError` for a text that is no link, `GatewayUnreachable`, and `GatewayRefused` for a code that is used
     or too old.
     """
-    import http.client  # noqa: PLC0415 - a program that has a token already does not need it
-
     url, code = read_link(link)
     parts = urlsplit(f"{url}/pair")
     host = parts.hostname or ""
     connection = (
-        http.client.HTTPSConnection(host, parts.port, timeout=_SECONDS, context=tls)
+        http_client.HTTPSConnection(host, parts.port, timeout=_SECONDS, context=tls)
         if parts.scheme == "https"
-        else http.client.HTTPConnection(host, parts.port, timeout=_SECONDS)
+        else http_client.HTTPConnection(host, parts.port, timeout=_SECONDS)
     )
     body = msgspec.json.encode({"code": code, "label": label, "scopes": scopes})
     try:
         connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         data = response.read(64 * 1024)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http_client.HTTPException) as error:
         raise GatewayUnreachable(f"{url} does not answer: {explain_failure(url, error)}") from None
     finally:
         connection.close()

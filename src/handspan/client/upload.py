@@ -8,6 +8,7 @@ import msgspec
 from handspan.client.address import Address
 from handspan.client.errors import explain_failure
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import http_client
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.artifacts import ArtifactView
 
@@ -23,14 +24,12 @@ def upload(
     address: Address, token: str, data: bytes, media_type: str, name: str, tls: "ssl.SSLContext | None" = None
 ) -> str:
     """Upload these bytes, and return the id of their artifact. Raises `ToolError` if the gateway refuses. Blocks."""
-    import http.client  # noqa: PLC0415 - loads with the first upload
-
     parts = urlsplit(address.http(_PATH))
     host = parts.hostname or ""
     connection = (
-        http.client.HTTPSConnection(host, parts.port, timeout=_SECONDS, context=tls)
+        http_client.HTTPSConnection(host, parts.port, timeout=_SECONDS, context=tls)
         if parts.scheme == "https"
-        else http.client.HTTPConnection(host, parts.port, timeout=_SECONDS)
+        else http_client.HTTPConnection(host, parts.port, timeout=_SECONDS)
     )
     headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
     query = f"?{urlencode({'name': name[-_MAX_NAME:]}, errors='replace')}" if name else ""
@@ -38,7 +37,7 @@ def upload(
         connection.request("POST", f"{parts.path}{query}", data, headers)
         response = connection.getresponse()
         body = response.read(64 * 1024)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http_client.HTTPException) as error:
         text = f"The tool ran, but its result could not be uploaded: {explain_failure(parts.geturl(), error)}."
         raise ToolError("network_error", text) from None
     finally:

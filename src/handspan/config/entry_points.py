@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from handspan.core.late_imports import metadata
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -17,9 +19,7 @@ def entry_points_of(group: str) -> "Iterable[EntryPoint]":
     """
     if not _is_in_some_package(f"[{group}]".encode()):
         return ()
-    from importlib.metadata import entry_points  # noqa: PLC0415 - heavy, as the docstring says
-
-    return entry_points(group=group)
+    return metadata.entry_points(group=group)
 
 
 def _is_in_some_package(header: bytes) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from handspan.core.errors import ConfigError
+from handspan.core.late_imports import tomllib, yaml
 from handspan.core.values import Json, JsonObject
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -30,8 +31,6 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the content of another program's settings file in YAML. Raises `ConfigError`."""
-    import yaml  # noqa: PLC0415 - slow to load, and no file of ours needs it
-
     try:
         content = yaml.safe_load(_read_text(path))
     except RecursionError:
@@ -72,8 +71,6 @@ def _read_text(path: Path) -> str:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - takes 3 ms, which a start without a settings file does not need
-
     return tomllib.loads(text)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from handspan.config.settings import Settings
+from handspan.core.late_imports import difflib
 
 PREFIX: Final = "HANDSPAN_"
 """How the environment variables of settings begin."""
@@ -137,8 +138,6 @@ def _all_keys(cls: type[Struct], key: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def _nearest(word: str, choices: Iterable[str]) -> str:
-    import difflib  # noqa: PLC0415 - only errors need it, and start-up time counts
-
     return next(iter(difflib.get_close_matches(word.lower(), list(choices), 1)), "")
 
 

@@ -5,7 +5,8 @@ Holds:   plain data (frozen structs), the Protocols that the rooms above share, 
          `store.py` (Protocols), `records.py` (their data). What is announced: `bus.py`, `events.py`. Schemas:
          `schema.py` checks values, `signature.py` and `function_tool.py` make tools of functions. `finishing.py`: work
          that is done to its end though its caller is cancelled. `tasks.py`: background tasks that end well.
-         `bounded.py`: a dict that forgets its oldest entry.
+         `bounded.py`: a dict that forgets its oldest entry. `late_imports.py`: heavy libraries, each
+         loaded with its first use.
 Imports: nothing of ours. No I/O, no clock.
 To add:  one file a noun; its name is the word that a newcomer would search for.
 """

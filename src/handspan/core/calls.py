@@ -1,5 +1,6 @@
 """A request to run one tool once, and its record in the ledger (SPEC E2, E8)."""
 
+import uuid
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
@@ -137,8 +138,6 @@ def cut_note(text: str) -> str:
 
 
 def _draw_uuid() -> str:
-    import uuid  # noqa: PLC0415 - loading it takes longer than all of `core`, and only the slow way needs it
-
     return str(uuid.uuid4())
 
 

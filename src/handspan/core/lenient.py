@@ -9,14 +9,12 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
+from handspan.core.late_imports import jsonschema_rs
 from handspan.core.values import Json, JsonObject
-
-if TYPE_CHECKING:
-    import jsonschema_rs
 
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?"
 _LONGEST_JSON: Final = 256 * 1024
@@ -47,10 +45,11 @@ class _Remedy(Struct, frozen=True):
 
 def _find_remedy(error: "jsonschema_rs.ValidationError") -> _Remedy | None:
     """Return the remedy of an error, or None. If a value may have several forms, the remedy may be for a part of it."""
-    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - loaded by now: it made the error
-
     match error.kind:
-        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context) if error.instance is not None:
+        case (
+            jsonschema_rs.ValidationErrorKind.AnyOf(context=context)
+            | jsonschema_rs.ValidationErrorKind.OneOfNotValid(context=context)
+        ) if error.instance is not None:
             found = [_find_remedy(branch[0]) for branch in context if len(branch) == 1]
             remedies = [remedy for remedy in found if remedy is not None]
             return remedies[0] if len(remedies) == 1 else None
@@ -61,16 +60,14 @@ def _find_remedy(error: "jsonschema_rs.ValidationError") -> _Remedy | None:
 
 def _read_value(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
     """Return the value that was meant; None: the property is left out; `_UNREAD`: no remedy."""
-    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - as above
-
     if error.instance is None:
         return None  # only a property is left out, and if it is required, the schema still refuses the arguments
     match error.kind:
-        case Kind.Type(types=types):
+        case jsonschema_rs.ValidationErrorKind.Type(types=types):
             return _read_as_type(error.instance, types)
-        case Kind.Enum(options=options):
+        case jsonschema_rs.ValidationErrorKind.Enum(options=options):
             return _read_as_option(error.instance, options)
-        case Kind.Constant(expected_value=expected):
+        case jsonschema_rs.ValidationErrorKind.Constant(expected_value=expected):
             return _read_as_option(error.instance, [expected])
         case _:
             return _UNREAD

@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta
 
 from handspan.core.errors import DefinitionError
+from handspan.core.late_imports import difflib
 
 SEPARATOR: Final = "__"
 MAX_LENGTH: Final = 64
@@ -110,8 +111,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     if len(candidates) > _MAX_COMPARED:  # one comparison takes up to 0.2 ms and blocks the event loop
         pairs = _pairs(folded)
         candidates = heapq.nlargest(_MAX_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
-    import difflib  # noqa: PLC0415 - only errors need it, and start-up time counts
-
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 

@@ -6,18 +6,16 @@ address), patterns that do not compile, and schemas that are too large or too de
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.late_imports import jsonschema_rs
 from handspan.core.lenient import read_leniently
 from handspan.core.names import did_you_mean, list_known
 from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
 from handspan.core.values import Arguments, Json, JsonObject
-
-if TYPE_CHECKING:
-    import jsonschema_rs
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
@@ -152,8 +150,6 @@ class Validator:
 
     def _describe(self, error: "jsonschema_rs.ValidationError", with_hints: bool = True) -> str:
         """Return one problem as text for a model."""
-        import jsonschema_rs  # noqa: PLC0415 - loaded by now
-
         where = _path(error.instance_path)
         match error.kind:
             case jsonschema_rs.ValidationErrorKind.Required(property=name):
@@ -192,8 +188,6 @@ class Validator:
         self, error: "jsonschema_rs.ValidationError", context: "list[list[jsonschema_rs.ValidationError]]"
     ) -> str:
         """Return why the value fits none of several forms: one short sentence if each form is only another type."""
-        import jsonschema_rs  # noqa: PLC0415 - loaded by now
-
         where, wanted = _path(error.instance_path), set[str]()
         for branch in context:
             match [(problem.kind, problem.instance_path) for problem in branch]:
@@ -222,8 +216,6 @@ class Validator:
 
 
 def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
-    import jsonschema_rs  # noqa: PLC0415 - slow to load, and a chat without calls does not need it
-
     try:
         return jsonschema_rs.validator_for(
             schema,
@@ -237,8 +229,6 @@ def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
 
 def _is_of_length(error: "jsonschema_rs.ValidationError") -> bool:
     """Whether the error may come only from `_shorten`, which leaves items of lists out."""
-    import jsonschema_rs  # noqa: PLC0415 - loaded by now
-
     return isinstance(
         error.kind, (jsonschema_rs.ValidationErrorKind.MinItems, jsonschema_rs.ValidationErrorKind.Contains)
     )

@@ -16,6 +16,7 @@ import msgspec
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.late_imports import docstring_parser, pydantic
 from handspan.core.values import Arguments, JsonObject
 
 AnyFunction = Callable[..., Any]
@@ -60,12 +61,10 @@ class Signature:
 
     def _convert(self, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments as the function's types. Raises `ToolError` (`invalid_arguments`)."""
-        from pydantic import ValidationError  # noqa: PLC0415 - heavy, and only needed for functions' own types
-
         try:
             # As JSON text: so pydantic accepts a string for a date or an enum, even in strict models.
             values: dict[str, Any] = self._adapter.validate_json(msgspec.json.encode(dict(arguments)))
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             problems = "; ".join(
                 f"parameter {_path(problem['loc'])!r}: {problem['msg']}"
                 for problem in error.errors(include_url=False, include_input=False, include_context=False)
@@ -159,8 +158,6 @@ def _adapter_and_schema(
     function: AnyFunction, parameters: dict[str, inspect.Parameter], hints: dict[str, Any]
 ) -> tuple[Any, JsonObject]:
     """Return pydantic's converter for the parameters, and their JSON Schema."""
-    from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - heavy: loads with the first function
-    from pydantic.json_schema import PydanticJsonSchemaWarning  # noqa: PLC0415 - heavy
 
     def keywords(**values: Any) -> dict[str, Any]:
         return values
@@ -173,11 +170,11 @@ def _adapter_and_schema(
     keywords.__module__ = function.__module__
     try:
         describable: Any = keywords
-        adapter: Any = TypeAdapter(describable)
+        adapter: Any = pydantic.TypeAdapter(describable)
         with warnings.catch_warnings():  # a default without a JSON form is left out of the schema; the function has it
-            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
+            warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
             schema: JsonObject = adapter.json_schema()
-    except (PydanticUserError, TypeError, ValueError, NameError, ImportError) as error:
+    except (pydantic.PydanticUserError, TypeError, ValueError, NameError, ImportError) as error:
         reason = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
         where = _find_unusable({name: hints[name] for name in parameters})
         raise DefinitionError(
@@ -188,11 +185,9 @@ def _adapter_and_schema(
 
 def _find_unusable(hints: dict[str, Any]) -> str:
     """Return the name of the first parameter that pydantic can't describe, quoted, or nothing."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - heavy
-
     for name, hint in hints.items():
         try:
-            TypeAdapter(hint).json_schema()
+            pydantic.TypeAdapter(hint).json_schema()
         except Exception:  # the same error again, or one of another parameter
             return f", {name!r},"
     return ""
@@ -239,9 +234,7 @@ def _is_context(hint: Any) -> bool:
 
 def _is_pydantic_default(parameter: inspect.Parameter) -> bool:
     """Whether the default is a `Field(…)`, which only pydantic can read."""
-    from pydantic.fields import FieldInfo  # noqa: PLC0415 - heavy; loaded by now
-
-    return isinstance(parameter.default, FieldInfo)
+    return isinstance(parameter.default, pydantic.fields.FieldInfo)
 
 
 def _annotation_text(hint: Any) -> str:
@@ -270,8 +263,6 @@ class _Docstring:
     """The texts of a docstring: the summary, and one for each parameter."""
 
     def __init__(self, function: AnyFunction) -> None:
-        import docstring_parser  # noqa: PLC0415 - loads with the first function
-
         text = inspect.getdoc(function) or ""
         parsed = docstring_parser.parse(text)
         self.summary = " ".join(filter(None, (parsed.short_description, parsed.long_description))).strip()

@@ -1,6 +1,7 @@
 """Serves tools to MCP clients: over standard input and output, or as an ASGI application (SPEC C3)."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from handspan.core.errors import DefinitionError
@@ -53,10 +54,7 @@ class McpServerShell:
 
     async def serve_stdio(self) -> None:
         """Serve one client over standard input and output, until it closes them."""
-        with LATE_IMPORTS:
-            from handspan.mcp.protocol import ProtocolServer  # noqa: PLC0415 - a heavy library, loaded when needed
-
-        await ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
+        await _load_protocol().ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
 
     def asgi(self, path: str = "/mcp", hosts: Sequence[str] = LOCAL_HOSTS) -> AsgiApp:
         """Return an ASGI application with the server at this path (streamable HTTP).
@@ -65,7 +63,15 @@ class McpServerShell:
         `hosts` are the names under which clients may reach it, without a port. Requests and pages that name another
         host are refused: a hostile page could make its own name point to this computer.
         """
-        with LATE_IMPORTS:
-            from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - as above
+        protocol = _load_protocol()
+        server = protocol.ProtocolServer(self.offer, self.name, self.version, self.instructions)
+        application: AsgiApp = protocol.make_asgi(server, path, hosts)
+        return application
 
-        return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path, hosts)
+
+def _load_protocol() -> ModuleType:
+    """Return our module that uses the MCP SDK."""
+    with LATE_IMPORTS:
+        from handspan.mcp import protocol  # noqa: PLC0415 - a heavy library, loaded when needed
+
+    return protocol

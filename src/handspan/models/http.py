@@ -9,12 +9,13 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from handspan.core.errors import ToolError, WireError
 from handspan.core.images import ImageReader
+from handspan.core.late_imports import httpx2
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
@@ -27,9 +28,6 @@ from handspan.models.sse import SseReader
 from handspan.net.exchange import network_error
 from handspan.net.guard import MAX_CONNECTIONS, NetGuard
 from handspan.net.urls import parse_url
-
-if TYPE_CHECKING:
-    import httpx2
 
 SILENCE_SECONDS: Final = 300.0
 """The longest pause between two pieces of an answer: models that think are slow."""
@@ -152,8 +150,6 @@ class HttpModel:
 
     async def _attempt(self, body: bytes, names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
         """Send the request once. Raises `_AttemptFailed` for every failure."""
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         url = join_url(self.base_url, self._codec.path(self.model, stream=self._stream))
         headers = {**_HEADERS, **self._codec.headers(self._key)}
         client = await self._open_client()
@@ -218,8 +214,6 @@ class HttpModel:
     async def _read_stream(
         self, response: "httpx2.Response", names: dict[str, str]
     ) -> AsyncGenerator[ModelEvent, None]:
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         reader, decoder = SseReader(), self._codec.decoder(names, self.model)
         broken: httpx2.HTTPError | None = None
         try:

@@ -8,14 +8,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import httpcore2
 from handspan.net.policy import UrlRules
 from handspan.net.urls import address_of, parse_host
-
-if TYPE_CHECKING:
-    import httpcore2
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Looks a name up. Returns the addresses as text, the best first; raises `OSError` when there is none."""
@@ -77,7 +75,6 @@ class Dialer:
         socket_options: "Iterable[Any] | None" = None,
     ) -> "httpcore2.AsyncNetworkStream":
         """Return a connection to the first checked address that answers."""
-        import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
         async def connect(address: str, share: float | None) -> "httpcore2.AsyncNetworkStream":
             return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)

@@ -2,16 +2,14 @@
 
 import re
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import httpx2
 from handspan.net.urls import Url, resolve_location
-
-if TYPE_CHECKING:
-    import httpx2
 
 MEBIBYTE: Final = 1024 * 1024
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -127,8 +125,6 @@ def describe_http_error(error: "httpx2.RequestError") -> str:
 
 
 def _explain(place: str, error: Exception) -> str:
-    import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
     match error, _first_cause(error):
         case httpx2.TimeoutException(), _:
             return f"Timeout: {place} did not answer in time. Try again later."

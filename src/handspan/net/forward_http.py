@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
+
+import h11
 
 from handspan.core.errors import ToolError
 from handspan.net.dial import Streams
 from handspan.net.urls import Url
-
-if TYPE_CHECKING:
-    import h11
 
 CHUNK: Final = 65_536
 _EVENTS_AT_ONCE: Final = 8
@@ -35,8 +34,6 @@ class HttpLink:
         count: Callable[[int], None],
         turns: asyncio.Lock,
     ) -> None:
-        import h11  # noqa: PLC0415 - only a command with a guarded network needs it
-
         self.state = h11.Connection(role, max_incomplete_event_size=CHUNK)
         self.reader, self.writer = streams
         self._count = count
@@ -45,8 +42,6 @@ class HttpLink:
 
     async def receive(self) -> "h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]":
         """Return the next event that the other side sends, or `PAUSED` after its request."""
-        import h11  # noqa: PLC0415 - loaded by now
-
         while (event := self.state.next_event()) is h11.NEED_DATA:
             data = await self.reader.read(CHUNK)
             self._count(len(data))
@@ -65,8 +60,6 @@ class HttpLink:
 
 async def pass_request(client: HttpLink, request: "h11.Request", url: Url, upstream: HttpLink) -> None:
     """Send a request of the client to the server, and the answer back. Both bodies may flow at the same time."""
-    import h11  # noqa: PLC0415 - loaded by now
-
     host = url.origin.partition("://")[2].encode()
     headers = [(b"host", host), *_kept_headers(request.headers, also=b"host"), (b"connection", b"close")]
     target = f"{url.path}{url.query}".encode()
@@ -79,8 +72,6 @@ async def pass_request(client: HttpLink, request: "h11.Request", url: Url, upstr
 
 async def refuse(client: HttpLink, error: ToolError) -> None:
     """Answer the client's request with this error."""
-    import h11  # noqa: PLC0415 - loaded by now
-
     text = f"{error.message}\n".encode()
     headers = [("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(text)))]
     status = _STATUSES.get(error.code, 502)
@@ -92,8 +83,6 @@ async def refuse(client: HttpLink, error: ToolError) -> None:
 
 async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
     """Pass the answer on. Raises `h11.ProtocolError` when the server breaks the answer off."""
-    import h11  # noqa: PLC0415 - loaded by now
-
     try:
         response = await _receive_response(upstream, client)
     except (OSError, h11.RemoteProtocolError) as error:
@@ -106,8 +95,6 @@ async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
 
 async def _receive_response(upstream: HttpLink, client: HttpLink) -> "h11.Response":
     """Return the head of the answer. Pass on that the server wants the body of the request (`100 Continue`)."""
-    import h11  # noqa: PLC0415 - loaded by now
-
     while not isinstance(event := await upstream.receive(), h11.Response):
         if not isinstance(event, h11.InformationalResponse):
             raise h11.RemoteProtocolError("it closed the connection")
@@ -117,8 +104,6 @@ async def _receive_response(upstream: HttpLink, client: HttpLink) -> "h11.Respon
 
 
 async def _pass_body(source: HttpLink, sink: HttpLink) -> None:
-    import h11  # noqa: PLC0415 - loaded by now
-
     while isinstance(event := await source.receive(), h11.Data):
         await sink.send(h11.Data(data=event.data))
     if isinstance(event, h11.EndOfMessage):

@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import socket
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+import h11
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
@@ -18,9 +19,6 @@ from handspan.net.dial import Streams
 from handspan.net.forward_http import CHUNK, HttpLink, pass_request, refuse
 from handspan.net.guard import NetGuard
 from handspan.net.urls import Url, parse_url
-
-if TYPE_CHECKING:
-    import h11
 
 MAX_PROBLEMS: Final = 5
 _HEAD_SECONDS: Final = 30.0
@@ -110,8 +108,6 @@ class ForwardProxy:
         self._listen()
 
     async def _serve_connection(self, connection: socket.socket) -> None:
-        import h11  # noqa: PLC0415 - only a command with a guarded network needs it
-
         streams = await asyncio.open_connection(sock=connection)
         try:
             client = HttpLink(h11.SERVER, streams, self._count, self._turns)
@@ -125,8 +121,6 @@ class ForwardProxy:
 
     async def _answer(self, client: HttpLink) -> None:
         """Read one request and answer it. A connection serves one request: the answer says that it closes then."""
-        import h11  # noqa: PLC0415 - loaded by now
-
         async with asyncio.timeout(_HEAD_SECONDS):
             request = await client.receive()
         if not isinstance(request, h11.Request):
@@ -152,8 +146,6 @@ class ForwardProxy:
 
     async def _tunnel(self, client: HttpLink, upstream: Streams, url: Url) -> None:
         """Pass bytes both ways. They must be TLS: other protocols, such as ssh and mail, stay closed."""
-        import h11  # noqa: PLC0415 - loaded by now
-
         await client.receive()  # the end of the request, which has no body
         await client.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
         first, _ = client.state.trailing_data

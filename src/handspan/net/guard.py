@@ -5,11 +5,12 @@ import ssl
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import httpcore2, httpx2
 from handspan.core.values import round_seconds
 from handspan.net.dial import Dialer, Resolve, Streams, resolve_by_system
 from handspan.net.exchange import (
@@ -24,10 +25,6 @@ from handspan.net.exchange import (
 )
 from handspan.net.policy import HostList, UrlPolicy, UrlRules
 from handspan.net.urls import Url, parse_url
-
-if TYPE_CHECKING:
-    import httpcore2
-    import httpx2
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
@@ -89,8 +86,6 @@ class NetGuard:
         `timeout` limits each silence, not the whole request. A request to a refused host raises `ToolError`. Requests
         beyond so many `connections` wait.
         """
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         return httpx2.AsyncClient(
             transport=self._transport(connections),
             base_url=base_url,
@@ -119,9 +114,6 @@ class NetGuard:
 
     def _transport(self, connections: int = MAX_CONNECTIONS) -> "httpx2.AsyncHTTPTransport":
         """Return a transport that connects through our dialer only."""
-        import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-        import httpx2  # noqa: PLC0415 - the same
-
         transport = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False)
         if not isinstance(getattr(transport, "_pool", None), httpcore2.AsyncConnectionPool):
             # The one private attribute that we rely on. Without it no connection would be checked: so make no client.
@@ -145,8 +137,6 @@ class NetGuard:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         return self._given_tls or httpx2.create_ssl_context(trust_env=False)
 
 
@@ -171,8 +161,6 @@ async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimit
 
 async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: RequestLimits) -> Fetched | Hop:
     """Return the response, or the next hop if it is a redirect."""
-    import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
     # Servers expect UTF-8 in a value outside ASCII. With bytes of our own the library can't fail to encode it.
     headers = [(name.encode("ascii"), value.encode()) for name, value in hop.headers]
     try:

@@ -4,6 +4,8 @@ import codecs
 import re
 from typing import Final
 
+from handspan.core.late_imports import charset_normalizer
+
 # Patterns as text: `re` compiles them at their first use and caches them.
 _TEXT_TYPES: Final = (
     r"text/.*|.*\+(json|xml)|application/(json|xml|javascript|ecmascript|x-javascript|x-www-form-urlencoded|yaml|x-yaml"
@@ -84,7 +86,5 @@ def _guess_charset(body: bytes, is_text: bool) -> str | None:
 
 
 def _likely_charset(body: bytes) -> str | None:
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - only pages without a charset that are not UTF-8 need it
-
-    best = from_bytes(body[:_SAMPLE]).best()
+    best = charset_normalizer.from_bytes(body[:_SAMPLE]).best()
     return _known_charset(best.encoding) if best is not None else None

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import idna
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 
@@ -145,8 +146,6 @@ def _parse_ipv6(text: str) -> str:
 
 
 def _to_ascii(name: str) -> str:
-    import idna  # noqa: PLC0415 - its tables are large, and hosts outside ASCII are rare
-
     try:
         return idna.encode(name, uts46=True, std3_rules=True).decode("ascii")
     except idna.IDNAError as error:

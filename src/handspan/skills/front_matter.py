@@ -8,16 +8,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handspan.core.errors import HandspanError
+from handspan.core.late_imports import yaml
 from handspan.core.names import did_you_mean
 from handspan.core.values import Json, JsonObject
 from handspan.skills.fast_front_matter import read_simple
 from handspan.skills.text import WrittenValue, clean_text
-
-if TYPE_CHECKING:
-    import yaml
 
 MAX_DEPTH: Final = 10
 MAX_CHARACTERS: Final = 16 * 1024
@@ -177,8 +175,6 @@ def read_front_matter(front: str, first_line: int, file: str) -> Fields:
 
 
 def _read_yaml(front: str, first_line: int, file: str) -> Fields:
-    import yaml  # noqa: PLC0415 - slow to load, and only skills need it
-
     try:
         written = _YamlCheck(file, first_line).read_keys(yaml.parse(front, Loader=yaml.SafeLoader))
         values = yaml.safe_load(front)

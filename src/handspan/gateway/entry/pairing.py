@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from handspan.core.late_imports import segno
 from handspan.core.nodes import EntryCode, EntryCodes
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
@@ -169,8 +170,6 @@ def _check(who: Principal, scopes: tuple[str, ...]) -> None:
 
 def qr_text(url: str) -> str:
     """Return a QR code in block characters, dark on light as terminals and cameras want it."""
-    import segno  # noqa: PLC0415 - only a person at a terminal or at the page sees a code
-
     text = io.StringIO()
     segno.make(url, error="l", micro=False).terminal(out=text, border=2, compact=True)
     return text.getvalue()
@@ -178,8 +177,6 @@ def qr_text(url: str) -> str:
 
 def qr_svg(url: str) -> str:
     """Return a QR code as an SVG image that scales, dark on light also on a dark page."""
-    import segno  # noqa: PLC0415 - as above
-
     image = io.BytesIO()
     segno.make(url, error="m", micro=False).save(
         image, kind="svg", xmldecl=False, scale=4, border=4, omitsize=True, light="white", nl=False

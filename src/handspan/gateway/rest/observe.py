@@ -61,9 +61,9 @@ async def metrics(request: RestRequest) -> AsgiResponse:
 @family.get("/openapi.json")
 async def contract(request: RestRequest) -> AsgiResponse:
     """The OpenAPI document."""
-    # Imported with the first request: the gateway starts faster without it.
-    from handspan.gateway.rest.door import operations  # noqa: PLC0415 - it lists this very module
-    from handspan.gateway.rest.openapi import encoded_document  # noqa: PLC0415 - see above
+    from handspan.gateway.rest import door, openapi  # noqa: PLC0415 - 21 ms, and the door lists this very module
 
     prefix = request.asgi.scope.get("root_path", "")
-    return AsgiResponse(encoded_document(tuple(operations()), prefix), headers=PRIVATE, media_type="application/json")
+    return AsgiResponse(
+        openapi.encoded_document(tuple(door.operations()), prefix), headers=PRIVATE, media_type="application/json"
+    )

@@ -11,6 +11,7 @@ from typing import Final
 
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
+from handspan.core.late_imports import ctypes
 
 _SO_ATTACH_FILTER: Final = 26
 """The number of the option in `asm/socket.h`."""
@@ -203,8 +204,6 @@ def drop_new_connections(listener: socket.socket) -> bool:
     """
     if sys.platform != "linux":
         return False
-    import ctypes  # noqa: PLC0415 - slow to load, and only a node that stops needs it
-
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in _DROP_SYN))
     try:
         listener.setsockopt(

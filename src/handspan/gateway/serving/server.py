@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from handspan.config.settings import ConnectionLimits, GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
+from handspan.core.late_imports import ctypes
 from handspan.gateway.serving.http_protocol import Answering, HttpProtocol
 from handspan.gateway.serving.idle_connections import IdleConnections
 from handspan.gateway.serving.listening import TlsFiles, drop_new_connections, listen, url_of
@@ -288,8 +289,6 @@ def use_one_heap() -> None:
     loads a long conversation: each of their heaps would grow to the size of the longest one.
     """
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - slow to load, and only gateways need it
-
         with contextlib.suppress(AttributeError):  # another C library has no `mallopt`
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.errors import DefinitionError
+from handspan.core.late_imports import zoneinfo
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
 from handspan.models.offline.match import (
@@ -88,8 +89,6 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
 @functools.cache
 def known_zones() -> dict[str, str]:
     """Return time zones by city, in lower case with `_` for blanks. The first call reads the disk: use a thread."""
-    import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only questions about a zone need it
-
     zones = sorted(zoneinfo.available_timezones(), key=lambda zone: ("/" in zone, zone))
     return {name: zone for zone in zones for name in (zone.casefold(), zone.rpartition("/")[2].casefold())}
 

@@ -5,6 +5,8 @@ import contextlib
 import sys
 from typing import Final
 
+from handspan.core.late_imports import ctypes
+
 _SECONDS: Final = 2.0
 """How long after something large: it is stored by then, and sent on."""
 
@@ -22,8 +24,6 @@ class MemoryRelease:
             asyncio.get_running_loop().call_later(_SECONDS, self._release)
 
     def _release(self) -> None:
-        import ctypes  # noqa: PLC0415 - slow to load, and few gateways ever need it
-
         self._is_planned = False
         with contextlib.suppress(AttributeError):  # another C library has no `malloc_trim`
             ctypes.CDLL(None).malloc_trim(0)

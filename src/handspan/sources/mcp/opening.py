@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from handspan.config.settings import McpOauth, McpServer
 from handspan.core.errors import HandspanError
-from handspan.core.late_imports import LATE_IMPORTS
+from handspan.core.late_imports import LATE_IMPORTS, httpx2
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.logins import McpLogins
@@ -154,8 +154,6 @@ def _import_sdk() -> Any:
 
 def describe_failure(error: BaseException) -> str:
     """Return in one line why a server can't be used."""
-    import httpx2  # noqa: PLC0415 - loaded with the first server
-
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:

@@ -6,19 +6,17 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import BucketSettings
 from handspan.core.errors import ConfigError, StoreError, ToolError
+from handspan.core.late_imports import httpx2
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.store.bodies import Body, digest_of, pieces_of
 from handspan.store.objects.signature import EMPTY_DIGEST, SigningKey, escape_path
-
-if TYPE_CHECKING:
-    import httpx2
 
 _TRIES: Final = 3
 _FIRST_DELAY: Final = 0.2
@@ -118,8 +116,6 @@ class Bucket:
         self, method: str, path: str, headers: dict[str, str], digest: str, body: Body | None, limit: int
     ) -> tuple[int, bytes]:
         """Send one signed request. Return the status and the body of the answer. Raises `StoreError`."""
-        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
-
         signed = self._key.sign(method, path, {"host": self._host, **headers}, digest, datetime.now(UTC))
         content: AsyncIterator[bytes] | None = None if body is None else pieces_of(body)
         try:
