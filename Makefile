@@ -12,10 +12,15 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # What is tested a second time without the speed tricks: what is said on the wire.
 BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 
+# `make quick` has these rooms, without the tests marked `outside`: tests/inside.py lets no other test through.
+QUICK := $(addprefix tests/,agent config core engine models net registry skills store wire)
+NOT_QUICK := tests/store/postgres
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
+.PHONY: help setup system serve quick test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -36,10 +41,18 @@ system: ## the system packages that the sandbox and the tests in a browser need 
 serve: $(SERVES) ## the gateway, with its embedded defaults; installs only what it needs
 	@$(BIN)/handspan serve
 
+quick: setup ## the tests that stay in their process, about a minute: after each change
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src
+	@cd $(ROOT) && TESTS_PROFILE=quick $(BIN)/python -m pytest -q -n $(CORES) --dist worksteal -m "not outside" $(addprefix --ignore ,$(NOT_QUICK)) $(QUICK)
+
 test: setup system ## every gate and every test; the longest of the four parts begins first, and each prints when it has ended
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target pytest web sdk check
 
-pytest: setup system ## the tests in Python
+pyquick: setup ## the tests that stay in their process, about a minute: after each change
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src
+	@cd $(ROOT) && TESTS_PROFILE=quick $(BIN)/python -m pytest -q -n $(CORES) --dist worksteal -m "not outside" $(addprefix --ignore ,$(NOT_QUICK)) $(QUICK)
+
+test: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
 	@$(ROOT)scripts/fastmcp-client
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src

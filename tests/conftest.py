@@ -14,9 +14,10 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from tests.certificates import read_certificates_once
+from tests.inside import stay_inside
 from tests.scratch import keep_files_in_memory
 from tests.stores import open_artifacts
-from tests.thoroughness import choose_profile
+from tests.thoroughness import IS_QUICK, choose_profile
 
 _LONGEST_TEARDOWN = 300.0
 
@@ -31,6 +32,8 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector look no more at what stays: the tests themselves, and the libraries that they load."""
     gc.collect()
     gc.freeze()
+    if IS_QUICK:
+        stay_inside()
 
 
 @pytest.hookimpl(wrapper=True)

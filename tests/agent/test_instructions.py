@@ -31,6 +31,7 @@ async def first_prompt(app: App, agent: Agent) -> str:
     return model.requests[0].instructions
 
 
+@pytest.mark.outside
 async def test_the_built_in_agent_knows_the_day_the_workspace_and_how_to_use_its_tools(tmp_path: Path) -> None:
     async with app_at(tmp_path) as app:
         before = date.today()

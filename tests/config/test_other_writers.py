@@ -71,6 +71,7 @@ def test_a_file_that_only_its_user_and_root_can_write_is_taken(file: Path) -> No
     assert find_other_writer(file) is None
 
 
+@pytest.mark.outside
 def test_a_file_that_all_can_write_is_named_with_what_to_type(file: Path) -> None:
     file.chmod(0o666)
     assert find_other_writer(file) == f"it can be written by all users of this computer. Type: chmod o-w {file}"

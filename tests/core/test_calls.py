@@ -51,6 +51,7 @@ def test_many_threads_draw_ids_without_a_double() -> None:
     assert len(set(drawn)) == len(drawn) == 20_000
 
 
+@pytest.mark.outside
 def test_a_forked_child_does_not_use_the_parents_ids() -> None:
     new_call_id()
     reading, writing = os.pipe()
@@ -65,6 +66,7 @@ def test_a_forked_child_does_not_use_the_parents_ids() -> None:
     assert theirs and theirs not in {new_call_id() for _ in range(300)}
 
 
+@pytest.mark.outside
 def test_another_process_draws_other_ids() -> None:
     script = "from handspan.core.calls import new_call_id\nfor _ in range(300): print(new_call_id())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)

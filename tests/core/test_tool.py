@@ -63,6 +63,7 @@ def test_the_order_of_list_items_in_the_schema_does_matter() -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4711"])
+@pytest.mark.outside
 def test_the_fingerprint_is_the_same_in_every_process(seed: str) -> None:
     script = (
         "import msgspec, sys; from handspan.core.tool import ToolSpec\n"

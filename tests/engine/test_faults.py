@@ -26,7 +26,10 @@ async def on_loop() -> int:
     return 1 // 0
 
 
-@pytest.mark.parametrize("failing", [on_thread, on_loop, divide_by_nothing], ids=lambda one: one.spec.name)
+FAILING = [on_thread, on_loop, pytest.param(divide_by_nothing, marks=pytest.mark.outside)]
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=lambda one: one.spec.name)
 async def test_a_traceback_with_the_id_of_the_call_is_logged(
     kit: EngineKit, caplog: pytest.LogCaptureFixture, failing: FunctionTool[..., Any]
 ) -> None:

@@ -202,6 +202,7 @@ def test_a_function_that_outlives_its_loop_ends_in_silence() -> None:
     assert threads.abandoned == 0
 
 
+@pytest.mark.outside
 def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
     script = """
 import asyncio, threading

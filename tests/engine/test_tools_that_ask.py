@@ -264,6 +264,7 @@ async def test_a_tool_on_a_thread_can_ask_from_its_own_loop(make_kit: MakeKit) -
     assert await kit.value("paint") == "blue"
 
 
+@pytest.mark.outside
 async def test_a_tool_in_a_process_of_its_own_can_not_ask(make_kit: MakeKit) -> None:
     kit = make_kit(questions=RuleAnswers(BLUE))
     kit.add(tool(isolated=True)(ask_from_afar))

@@ -294,6 +294,7 @@ def test_ollamas_variable_is_read_as_ollama_reads_it(host: str, base: str) -> No
     assert f"base_url='{base}/v1'" in model_text(chosen({"OLLAMA_HOST": host}, "ollama:m"))
 
 
+@pytest.mark.outside
 def test_the_vendors_know_the_models_that_are_asked_by_default() -> None:
     anthropic = pytest.importorskip("anthropic.types.model")
     openai = pytest.importorskip("openai.types.shared.chat_model")
@@ -320,6 +321,7 @@ def test_the_thinking_of_a_model_goes_back_to_that_model_only(api: Api, content:
     assert b'"sig"' in sent["one"] and b'"sig"' not in sent["two"]
 
 
+@pytest.mark.outside
 def test_choosing_offline_loads_no_adapter_and_no_network() -> None:
     code = (
         "import sys; from pathlib import Path; from handspan.config.settings import Settings\n"

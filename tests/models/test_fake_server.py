@@ -12,7 +12,7 @@ import pytest
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 from tests.thoroughness import IS_DEEP
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]  # every test has a client of a vendor
 
 PARALLEL = Turn(
     text="Grüße, 世界 🌍: one moment.",

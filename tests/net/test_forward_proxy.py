@@ -180,6 +180,7 @@ async def test_a_host_that_does_not_answer_properly_is_a_bad_gateway_and_told() 
         assert len(door.proxy.problems) == MAX_PROBLEMS
 
 
+@pytest.mark.outside
 async def test_tls_goes_through_a_tunnel_to_the_name_that_was_asked_for(tmp_path: Path) -> None:
     certificate = Certificate(tmp_path)
     async with Site({"/": response(b"hello")}, tls=certificate.server) as site, opened() as door:

@@ -77,6 +77,7 @@ def _namespaces_work() -> bool:
 
 
 @pytest.mark.skipif(not _namespaces_work(), reason="needs root, ip and unshare for a network of its own")
+@pytest.mark.outside
 def test_public_addresses_are_dialled_as_spelt_and_no_other_address_is_touched() -> None:
     done = subprocess.run(
         [*PREPARED, sys.executable, "-c", PROGRAM, json.dumps(list(EXPECTED))],

@@ -17,6 +17,7 @@ from tests.net.site import Site, response
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.outside,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl binary to make a certificate"),
 ]
 

@@ -19,7 +19,7 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-@pytest.fixture(params=BACKENDS, autouse=True)
+@pytest.fixture(params=[BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.outside)], autouse=True)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The database that `open_store` opens in this test, and in the processes that it starts."""
     chosen: str = request.param

@@ -41,6 +41,7 @@ def run_and_kill(state: Path, lines: int) -> list[list[str]]:
 
 
 @pytest.mark.flood
+@pytest.mark.outside
 async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(state: Path) -> None:
     chance = random.Random(20260101)
     lengths: dict[str, int] = defaultdict(int)

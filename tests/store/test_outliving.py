@@ -316,6 +316,7 @@ def ask_and_kill(state: Path) -> dict[str, str]:
     return {name: call_id for _, name, call_id in asked}
 
 
+@pytest.mark.outside
 async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
     await until(lambda: not has_connections(state))
@@ -344,6 +345,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
             assert (kept.state, kept.result) == ("done", succeed(name))
 
 
+@pytest.mark.outside
 async def test_after_kill_9_and_too_long_a_time_their_outcome_is_unknown(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
     await until(lambda: not has_connections(state))

@@ -5,9 +5,12 @@ import subprocess
 import sys
 
 import msgspec
+import pytest
 
 from handspan.core.principals import OPERATOR
 from handspan.engine.workers.messages import FaultReported, Job, JobFailed, JobSucceeded, Location, decode_reply
+
+pytestmark = pytest.mark.outside
 
 ADD = Location("tests.engine.isolated_tools", "", "add")
 

@@ -22,7 +22,7 @@ from tests.engine import isolated_tools
 from tests.engine.engine_kit import EngineKit, outcome_of
 from tests.waiting import WAIT, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 PATIENT = 30.0
 

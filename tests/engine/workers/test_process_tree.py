@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from handspan.engine.workers.process_tree import descendants, kill_group, kill_tree
+
+pytestmark = pytest.mark.outside
 
 SCRIPT = """
 import subprocess, sys

@@ -205,6 +205,7 @@ def test_nothing_of_a_refused_answer_is_called() -> None:
     assert (answer.calls, answer.stop, answer.text) == ((), "refusal", "Well")
 
 
+@pytest.mark.outside
 def test_interleaved_blocks_are_kept_apart_by_their_index() -> None:
     first, second, words = call_block(0, ['{"a"', ":1}"]), call_block(1, ['{"b"', ":2}"]), text_block(2, "Hi")
     mixed = [event for trio in zip(first, second, [*words, words[1]], strict=True) for event in trio]
@@ -275,6 +276,7 @@ def pieces(text: str, random: Random) -> list[str]:
 # Words
 
 
+@pytest.mark.outside
 def test_words_and_thinking_arrive_as_they_come() -> None:
     events = [
         start(),
@@ -333,6 +335,7 @@ def test_a_block_of_words_that_is_not_closed_is_taken_when_the_message_is_comple
     assert message([*text_block(0, "Hi")[:-1], *end()]).text == "Hi"
 
 
+@pytest.mark.outside
 def test_citations_and_blocks_of_server_tools_are_kept_for_the_way_back_and_otherwise_ignored() -> None:
     cited: JsonObject = {
         "type": "web_search_result_location",

@@ -131,6 +131,7 @@ def lowered_tool(tool: JsonObject) -> LoweredTool:
 
 
 @every_case
+@pytest.mark.outside
 def test_a_recorded_answer_is_read_to_the_same_calls(exchanges: list[JsonObject]) -> None:
     for exchange in exchanges:
         response = cast("JsonObject", exchange["response"])

@@ -108,6 +108,7 @@ def test_recorded_stream_that_is_cut_anywhere_gives_no_calls(exchanges: list[Fie
 
 
 @each_case
+@pytest.mark.outside
 def test_googles_sdk_reads_the_recorded_answer_to_the_same_calls(exchanges: list[Fields]) -> None:
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
     for exchange in exchanges:
@@ -208,6 +209,7 @@ def test_recorded_conversation_said_by_us_has_the_same_contents(exchanges: list[
 
 
 @each_case
+@pytest.mark.outside
 def test_googles_sdk_accepts_the_recorded_conversation_said_by_us(exchanges: list[Fields]) -> None:
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
     for place, exchange in enumerate(exchanges):

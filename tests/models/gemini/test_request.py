@@ -138,6 +138,7 @@ def test_key_is_in_a_header_and_nowhere_else() -> None:
 # Google's own SDK takes all of it
 
 
+@pytest.mark.outside
 def test_sdk_types_accept_a_request_with_everything_in_it() -> None:
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
     calls = tuple(CallPart(f"c{number}", "look", '{"at": [1, 2.5]}', f"w{number}") for number in range(3))

@@ -194,6 +194,7 @@ def test_the_recordings_hold_what_these_tests_are_for() -> None:
     assert sum("events" in exchange["response"] for exchange in found) > 10
 
 
+@pytest.mark.outside
 def test_the_oracle_refuses_what_the_types_do_not_allow() -> None:
     with pytest.raises(ValueError, match="tool_call_id"):
         openai_oracle.chat_request(b'{"model":"m","stream":false,"messages":[{"role":"tool","content":"x"}]}')

@@ -111,6 +111,7 @@ def test_a_schema_with_every_trap_is_lowered(target: Target) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
+@pytest.mark.outside
 def test_google_s_types_take_every_declaration() -> None:
     types = pytest.importorskip("google.genai.types")
     for tool in all_lowered("gemini-parameters"):
@@ -141,6 +142,7 @@ def _folded_types(value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
+@pytest.mark.outside
 def test_openai_s_own_strict_form_of_a_strict_schema_is_itself() -> None:
     module = pytest.importorskip("openai.lib._pydantic")
     strict = [tool for tool in all_lowered("openai-strict") if tool.strict]
@@ -151,6 +153,7 @@ def test_openai_s_own_strict_form_of_a_strict_schema_is_itself() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
+@pytest.mark.outside
 def test_anthropic_s_types_take_every_tool() -> None:
     anthropic, pydantic = pytest.importorskip("anthropic.types"), pytest.importorskip("pydantic")
     adapter = pydantic.TypeAdapter(anthropic.ToolParam)
@@ -159,6 +162,7 @@ def test_anthropic_s_types_take_every_tool() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
+@pytest.mark.outside
 def test_openai_s_types_take_every_tool() -> None:
     chat, pydantic = pytest.importorskip("openai.types.chat"), pytest.importorskip("pydantic")
     adapter = pydantic.TypeAdapter(chat.ChatCompletionFunctionToolParam)

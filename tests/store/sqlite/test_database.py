@@ -238,6 +238,7 @@ async def test_a_database_that_may_not_grow_takes_what_fits(numbers: Numbers, st
     await soon(numbers.close())
 
 
+@pytest.mark.outside
 async def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -> None:
     small = ["bwrap", "--dev-bind", "/", "/", "--size", str(1024 * 1024), "--tmpfs", str(tmp_path)]
     if await _run(*small, "true") != 0:
@@ -246,6 +247,7 @@ async def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: P
     assert await _run(*small, *full) == 0
 
 
+@pytest.mark.outside
 async def test_a_read_only_disk_is_said(tmp_path: Path) -> None:
     async with open_store(tmp_path / "state"):
         pass
