@@ -88,7 +88,7 @@ class ClientSocket(ClientConnection):
             self._early.append(message)
         elif self.over.done():
             return
-        elif not is_utf8(message):
+        elif not message.isascii() and not is_utf8(message):
             self._refuse(CloseCode.INVALID_DATA, "text must be UTF-8")
         else:
             try:

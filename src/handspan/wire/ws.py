@@ -52,8 +52,6 @@ def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DE
 
 def is_utf8(data: bytes) -> bool:
     """Whether these bytes are UTF-8."""
-    if data.isascii():
-        return True
     try:
         str(data, "utf-8")
     except UnicodeDecodeError:

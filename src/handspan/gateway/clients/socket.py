@@ -176,7 +176,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         receiver = self._receiver
         if receiver is None or self.close_sent:
             return
-        if not is_utf8(data):
+        if not data.isascii() and not is_utf8(data):
             self.close(CloseCode.INVALID_DATA, "text must be UTF-8")
             return
         receiver.on_message(data)

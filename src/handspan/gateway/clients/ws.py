@@ -56,6 +56,7 @@ from handspan.wire.ws_frames import (
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _ESTABLISHED: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
+_ANSWERS: Final = (ResultFrame, FailureFrame)
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 """The size of an awaited answer of a client that can't upload its files (ws.md 5.12)."""
 ANSWER_SECONDS: Final = 2.0
@@ -188,18 +189,21 @@ class Connection:
             self._limit_rate()
             self.send(ErrorFrame(str(error), error.code if self._peer is not None else ""))
             return
-        if (type(frame) is ResultFrame or type(frame) is FailureFrame) and self._peer is not None:
-            self._take_result(self._peer, frame, len(data))
+        peer = self._peer
+        if peer is not None and isinstance(frame, _ANSWERS):
+            # The client gets the acknowledgement when the result is stored (ws.md 5.3).
+            if not peer.calls.receive_answer(frame):
+                self._take_unexpected(peer, frame, len(data))
             return
         if self._is_refused(len(data)):
             return
         self._limit_rate()
-        if self._peer is None:
+        if peer is None:
             self._begin(frame, self._bound)
-        elif type(frame) is Say and self._peer.chat is not None:
-            self._peer.chat.say(frame)
+        elif type(frame) is Say and peer.chat is not None:
+            peer.chat.say(frame)
         else:
-            self._take(frame, self._peer)
+            self._take(frame, peer)
 
     def on_close(self, code: int) -> None:
         """Note that the connection is gone."""
@@ -332,13 +336,11 @@ class Connection:
         if peer.calls.open:
             peer.tools.resume_calls()
 
-    def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame, size: int) -> None:
-        """Take a result. The client gets the acknowledgement when the result is stored (ws.md 5.3)."""
-        if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
+    def _take_unexpected(self, peer: Peer, frame: ResultFrame | FailureFrame, size: int) -> None:
+        """Take a result for which no call of this node waits: of another node's call, or too late."""
+        if (peer.relay is not None and peer.relay.take_answer(frame)) or self._is_refused(size):
             return
-        if self._is_refused(size):
-            return
-        self._limit_rate()  # no call waits for the result
+        self._limit_rate()
         if frame.call:
             self._doors.late(peer, frame)
 
