@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from handspan.gateway.clients import peers
+from handspan.gateway.nodes.incoming import take_message
+from handspan.sources.nodes.messages import PROBE, Probe, Probed, ProbedClient, encode
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway
 from tests.nodes.gateways import PATIENT, ask, device_at, listed, nodes_here, resume_token, tools_of
@@ -120,3 +124,12 @@ async def test_a_node_that_is_alone_waits_for_no_device(tmp_path: Path) -> None:
         await soon(nodes[0].gateway.leave())
         assert await phone.closed(PATIENT) == 1012
         await until(lambda: not knows(nodes[0], "phone__add"))
+
+
+def test_a_node_that_is_probed_says_which_clients_move() -> None:
+    rows = SimpleNamespace(probe=lambda asked: Probed((), (), tuple(one.peer for one in asked.clients)))
+    servers = SimpleNamespace(probe=lambda asked: Probed((), tuple(one.peer for one in asked.clients)))
+    targets = cast(Any, SimpleNamespace(client_rows=rows, servers=servers))
+    asked = Probe("node", (ProbedClient("p1", 1), ProbedClient("mcp-1", 1)))
+    answer = take_message(targets, PROBE, encode(asked))
+    assert answer is not None and msgspec.msgpack.decode(answer, type=Probed) == Probed((), ("mcp-1",), ("p1",))

@@ -76,4 +76,4 @@ def _answer_probe(targets: MessageTargets, asked: messages.Probe) -> messages.Pr
     clients = tuple(one for one in asked.clients if not is_server(one.peer))
     first = targets.client_rows.probe(messages.Probe(asked.sender, clients))
     second = targets.servers.probe(messages.Probe(asked.sender, servers))
-    return messages.Probed(first.unknown + second.unknown, first.gone + second.gone)
+    return messages.Probed(first.unknown + second.unknown, first.gone + second.gone, first.moving + second.moving)
