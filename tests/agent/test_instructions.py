@@ -15,6 +15,7 @@ from handspan.core.values import Json
 from handspan.gateway.app import App
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted
+from tests.gateway.sessions.session_kit import open_session
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +27,7 @@ def app_at(folder: Path, **more: Json) -> App:
 
 async def first_prompt(app: App, agent: Agent) -> str:
     model = Scripted(["hello"])
-    session = await app.loader.begin(agent, Choice(model, "for a test"))
+    session = await open_session(app, Choice(model, "for a test"), agent)
     await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).end()
     return model.requests[0].instructions
 
@@ -62,7 +63,7 @@ async def test_instructions_of_a_persons_own_replace_them(tmp_path: Path, agent:
 async def test_on_another_day_the_conversation_is_told_the_new_date(tmp_path: Path) -> None:
     async with app_at(tmp_path) as app:
         model = Scripted(["one", "two", "three"])
-        session = await app.loader.begin(GENERAL, Choice(model, "for a test"))
+        session = await open_session(app, Choice(model, "for a test"), GENERAL)
         conversation = conversation_of(session)
         for yesterday in (False, True, False):
             if yesterday:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs
@@ -12,17 +12,14 @@ from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.core.agents import Agent, SkillTools, agent_in_session
-from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, Message
-from handspan.core.principals import OPERATOR, Principal
-from handspan.core.records import SessionRecord, Total, UsageSum
+from handspan.core.principals import Principal
+from handspan.core.records import SessionRecord
 from handspan.core.store import Store
-from handspan.core.tasks import Tasks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
@@ -30,9 +27,6 @@ from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
 from handspan.skills.skills import Skills, build_instructions, tools_of_skills
 from handspan.skills.use_skill import UseSkill, skills_switched_on
-
-LAST: Final = "last"
-"""Stands for the id of the owner's last active session."""
 
 
 class ActiveSkills(NamedTuple):
@@ -47,7 +41,7 @@ class ActiveSkills(NamedTuple):
 
 
 class ConversationLoader:
-    """Loads conversations. Also hosts the sessions of a program that chooses agent and model itself."""
+    """Loads conversations, and keeps their skills and instructions right."""
 
     def __init__(
         self,
@@ -64,35 +58,7 @@ class ConversationLoader:
         self._instructions = instructions
         self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self.loop = Loop(engine, store.ledger, images_of)
-        self.stored_turns = StoredTurns(store.conversations, self.loop)
-        self.bus: Bus | None = None
-        self.tasks = Tasks()
-        self.wait_seconds = WAIT_SECONDS
-        self.watch: Callable[[str], Callable[[], None]] | None = None
-        self.is_open = self.runs_turns = True
-        self.is_leaving = False
-        self.hand_over: Callable[[str, str], None] | None = None
         registry.register_own(UseSkill(skills, self._use_skill))
-
-    async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
-        """Return the record of this session, or for `LAST` of the last one. Raises `ToolError` when there is none."""
-        conversations = self._store.conversations
-        if session_id != LAST:
-            return await conversations.get(session_id, owner=who.owner)
-        page = await conversations.page(owner=who.owner, limit=1)
-        if not page.sessions:
-            raise ToolError("file_not_found", "There is no session yet to go on with: begin one.")
-        return page.sessions[0]
-
-    async def begin(
-        self, agent: Agent, choice: Choice, record: SessionRecord | None = None, who: Principal = OPERATOR
-    ) -> Session:
-        """Return a new session, or the session of the record. It has this agent and model until `change_agent`."""
-        if record is None:
-            record = await self._store.conversations.create(owner=who.owner, agent=agent.name)
-        session = Session(record.id, who.owner, self)
-        session.conversation = await self.load(agent, choice, record, who)
-        return session
 
     async def load(self, agent: Agent, choice: Choice, record: SessionRecord, who: Principal) -> Conversation:
         """Return the conversation of this session. Calls that an earlier process left open are closed first."""
@@ -127,11 +93,6 @@ class ConversationLoader:
         session.conversation = changed
         return changed
 
-    async def usage(self, session: Session) -> list[str]:
-        """Return the usage of the session, one line for each model."""
-        sums = await self._store.usage.sums("model", owner=session.owner, session=session.id)
-        return usage_lines(sums)
-
     def caller(
         self,
         agent: Agent,
@@ -163,22 +124,6 @@ class ConversationLoader:
             of_turn = self._find_turn_skills(messages)
         skills = {skill.name: skill for skill in (*on, *of_turn)}
         return ActiveSkills(tuple(skills.values()), notes, frozenset(call.id for call in calls))
-
-    # Implements `SessionHost`, for sessions that a program has begun itself.
-
-    async def open(
-        self, session: Session, who: Principal, *, agent: str = "", name: str = ""
-    ) -> tuple[Conversation, SessionRecord]:
-        """Return the loaded conversation, ready for a turn, and the session's record."""
-        record = await self._store.conversations.get(session.id, owner=session.owner)
-        return await self.prepare(conversation_of(session)), record
-
-    async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """Return the loaded conversation, ready for a turn."""
-        return await self.prepare(conversation_of(session))
-
-    def release(self, session: Session) -> None:
-        """Do nothing: the program holds the session."""
 
     # Skills.
 
@@ -278,19 +223,3 @@ def conversation_of(session: Session) -> Conversation:
     """Return the conversation of a loaded session."""
     assert session.conversation is not None
     return session.conversation
-
-
-def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
-    """Return one line of text for each sum."""
-    return [
-        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_render_total(one.input)} tokens in, "
-        f"{_render_total(one.output)} out, cost {_render_total(one.cost, '.4f', ' USD')}"
-        for one in sums
-    ] or ["nothing yet"]
-
-
-def _render_total(total: Total, form: str = ".0f", unit: str = "") -> str:
-    """Return the sum as text. Unknown amounts are never counted as 0 (SPEC M6)."""
-    if total.known is None:
-        return "unknown"
-    return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType, structs
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import add_notes, refuse_repeated
 from handspan.agent.order import earlier_calls
-from handspan.agent.refusals import TurnMoved
+from handspan.agent.refusals import TurnHandedOver
 from handspan.agent.result_marks import outside_source, render_envelope, render_result, stored_source
 from handspan.agent.turn_events import END_REASONS
 from handspan.core.calls import CallRecord, ToolCall
@@ -61,14 +61,14 @@ class Loop:
         self._images_of = images_of
 
     @property
-    def is_leaving(self) -> bool:
-        """Whether the gateway stops, and turns that only wait are left to the next process."""
-        return self._engine.is_leaving
+    def hands_over(self) -> bool:
+        """Whether the gateway stops, and turns that only wait are handed over to the next process."""
+        return self._engine.hands_over
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
         """Advance the conversation until the turn ends, and return its last event. To cancel `advance` aborts the turn.
 
-        Raises `TurnMoved` between two steps, when another node has to go on with the turn; and when the gateway stops
+        Raises `TurnHandedOver` between two steps, when another node takes the turn over; and when the gateway stops
         while the turn only waits for a person or a client.
         """
         model_asked_here = False
@@ -76,7 +76,7 @@ class Loop:
             while True:
                 last = conversation.last
                 if conversation.handover != "none" and not _is_answer(last):
-                    raise TurnMoved
+                    raise TurnHandedOver
                 if type(last) is not AssistantMessage:
                     await self.take_inbox(conversation)
                     await conversation.append(await self._ask(conversation, emit))
@@ -95,9 +95,11 @@ class Loop:
                     results = self._results(conversation, calls, outcomes)
                     if results is None:
                         if open_records := await self._open_records(conversation):
-                            leaves = conversation.handover != "none" or self.is_leaving
-                            if leaves and not any(map(_is_for_page, open_records)):  # a page is told its calls first
-                                raise TurnMoved
+                            is_handed_over = conversation.handover != "none" or self.hands_over
+                            if is_handed_over and not any(
+                                map(_is_for_page, open_records)
+                            ):  # a page is told its calls first
+                                raise TurnHandedOver
                             return self._end(emit, "pending")
                         model_asked_here = False  # the waiting calls got their results while others of the round ran
                         continue
@@ -112,10 +114,10 @@ class Loop:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
             if conversation.handover == "now":  # an incomplete reply is forgotten; calls have results, or stay open
-                raise TurnMoved from None
+                raise TurnHandedOver from None
             open_records = await self._open_records(conversation)
             if conversation.handover == "if_waiting" and open_records:
-                raise TurnMoved from None
+                raise TurnHandedOver from None
             await self._end_open_calls(open_records)
             await self.close(conversation)  # A4: the text so far is stored, and every call has its result
             self._end(emit, "aborted")

@@ -36,7 +36,7 @@ class GatewayStops(SessionBusy):
         super().__init__("The gateway is being stopped and begins no new turns: say it again in a moment.")
 
 
-class TurnMoved(GatewayStops):
+class TurnHandedOver(GatewayStops):
     """This process stops in the middle of a turn, and another one goes on with the turn."""
 
     def __init__(self) -> None:

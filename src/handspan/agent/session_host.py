@@ -26,10 +26,10 @@ class SessionHost(TurnHost, Protocol):
 
     None: there are no other nodes.
     """
-    is_leaving: bool
-    """Whether other nodes have to go on with the turns of this node."""
+    hands_over: bool
+    """Whether other nodes take over the turns of this node."""
     hand_over: Callable[[str, str], None] | None
-    """Tells another node that it can go on with the turn of this session and owner; None: there are no other nodes."""
+    """Tells another node that it can take over the turn of this session and owner; None: there are no other nodes."""
 
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""

@@ -6,24 +6,24 @@ There is one `Session` for each id while a turn or a listener needs it. The conv
 import asyncio
 import logging
 import os
-import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
+from handspan.agent.opening import MAX_NAME, ChooseModel, SessionOpening
 from handspan.agent.refusals import GatewayStops, SessionRefused, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import WAIT_SECONDS
+from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bounded import BoundedDict
 from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
-from handspan.core.errors import ConfigError, NotYours, ToolError
+from handspan.core.errors import NotYours
 from handspan.core.events import QuestionAsked, TurnEnd
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
@@ -32,12 +32,7 @@ from handspan.core.tasks import Tasks
 from handspan.core.titles import shorten
 from handspan.models.choice import Choice
 
-ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
-"""Returns the model of this name, or the default for an empty name. Raises `ConfigError` for an unusable model."""
-
 _MAX_LOADED: Final = 64
-_ID: Final = r"[A-Za-z0-9._-]{1,128}"
-_MAX_NAME: Final = 120
 _TIDY_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
 
@@ -90,22 +85,18 @@ class Sessions:
         """
         self._conversations = conversations
         self._loader = loader
-        self._agents = agents
-        self._choose_model = choose_model
+        self._opening = SessionOpening(conversations, agents, choose_model)
         self._sessions: dict[str, Session] = {}
         self._loaded: BoundedDict[str, Choice] = BoundedDict(limit, self._unload)
         """The models of the sessions with a loaded conversation, the session used last at the end."""
-        self._models: dict[str, Choice] = {}
-        """The models that sessions use, by the name that the agent gives; empty for the default."""
-        self._choosing = asyncio.Lock()
         self.loop = loader.loop
-        self.stored_turns = loader.stored_turns
+        self.stored_turns = StoredTurns(conversations, loader.loop)
         self.bus: Bus | None = bus
         self.watch: Callable[[str], Callable[[], None]] | None = None
         self.tasks = Tasks()
         self.wait_seconds = wait_seconds
         self.is_open = self.runs_turns = True
-        self.is_leaving = False
+        self.hands_over = False
         self.hand_over: Callable[[str, str], None] | None = None
         self.cut_off: set[str] = set()
         """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
@@ -141,11 +132,11 @@ class Sessions:
         """Return the session of this id, or a new one; store nothing. Raises `SessionRefused`."""
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
-                await self._agent(agent, None, who.owner)
+                await self._opening.find_agent(agent, None, who.owner)
             return Bound(os.urandom(16).hex(), 0, name, agent, agent)
         self._check_owner(session_id, who.owner)
-        record = await self._find(session_id, who.owner)
-        await self._agent(agent, record, who.owner)
+        record = await self._opening.find(session_id, who.owner)
+        await self._opening.find_agent(agent, record, who.owner)
         if record is None:
             return Bound(session_id, 0, name, agent, agent)
         shown_name, shown_agent = record.name or name, agent or record.agent
@@ -195,16 +186,16 @@ class Sessions:
 
     async def _with_agent(self, record: SessionRecord) -> SessionRecord:
         """Return the record with the name of the default agent, if the client named none."""
-        return (
-            record if record.agent else structs.replace(record, agent=(await self._agent("", None, record.owner)).name)
-        )
+        if record.agent:
+            return record
+        return structs.replace(record, agent=(await self._opening.find_agent("", None, record.owner)).name)
 
     async def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
         """Rename a session that is not stored yet; without a name, forget it. Return False for any other session."""
         session = await self._find_unstored(session_id, owner)
         if session is None or session.unstored is None:
             return False
-        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, _MAX_NAME))
+        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, MAX_NAME))
         return True
 
     def running(self, owner: str) -> list[RunningTurn]:
@@ -240,7 +231,7 @@ class Sessions:
             return True
         if self.watch is None or self.bus is None:
             return False
-        record = await self._find(session_id, owner)
+        record = await self._opening.find(session_id, owner)
         if record is None or record.state != "running":
             return False
         self.bus.publish(AbortRequested(owner, session_id))
@@ -268,7 +259,7 @@ class Sessions:
 
     def take_over_turn(self, session_id: str, owner: str) -> None:
         """Go on with a turn that another node has handed over, if it is still free and this node runs turns."""
-        if not self.runs_turns or self.is_leaving or not self.is_open:
+        if not self.runs_turns or self.hands_over or not self.is_open:
             return
         try:
             self.get(session_id, owner).take_over_turn()
@@ -293,11 +284,11 @@ class Sessions:
         """Tell the question's session; without a call and a session, all sessions of its owner (ws.md 3.8)."""
         if session_id or call_id:
             if (session := self.find(session_id, owner)) is not None:
-                session.tell(event)
+                session.listeners.tell(event)
             return
         for session in tuple(self._sessions.values()):
             if session.owner == owner:
-                session.tell(event, beside_turns=True)
+                session.listeners.tell(event, beside_turns=True)
 
     # Conversations.
 
@@ -308,15 +299,15 @@ class Sessions:
 
         Raises `SessionRefused`.
         """
-        record = await self._find(session.id, session.owner)
-        acting = agent_in_session(await self._agent(agent, record, session.owner), session.id)
-        choice = await self._choice(acting.model)
+        record = await self._opening.find(session.id, session.owner)
+        acting = agent_in_session(await self._opening.find_agent(agent, record, session.owner), session.id)
+        choice = await self._opening.choose_model(acting.model)
         if record is None:
             session.conversation = None  # the session was deleted meanwhile
             given = session.unstored.name if session.unstored is not None else ""
-            record = await self._make(session.id, session.owner, acting, given or name)
+            record = await self._opening.make(session.id, session.owner, acting, given or name)
         elif name and not record.name:
-            record = structs.replace(record, name=shorten(name, _MAX_NAME))
+            record = structs.replace(record, name=shorten(name, MAX_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         session.unstored = None
         self.cut_off.discard(session.id)
@@ -324,39 +315,11 @@ class Sessions:
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
         """Return the conversation of an existing session, ready for a turn; None when the session does not exist."""
-        record = await self._find(session.id, session.owner)
+        record = await self._opening.find(session.id, session.owner)
         if record is None:
             return None
-        acting = agent_in_session(await self._agent("", record, session.owner), session.id)
-        return await self._load(session, record, acting, await self._choice(acting.model), who)
-
-    async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
-        """Return the stored record of this session; None for a new session. Raises `SessionRefused`."""
-        if not re.fullmatch(_ID, session_id):
-            text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
-            raise SessionRefused("SESSION_BIND_FAILED", text)
-        try:
-            return await self._conversations.find(session_id, owner=owner)
-        except NotYours as error:
-            raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
-        except ToolError as error:
-            raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
-
-    async def _agent(self, named: str, record: SessionRecord | None, owner: str) -> Agent:
-        """Return the agent that answers: the named one, the session's own, or the default. Raises `SessionRefused`."""
-        wanted = named or (record.agent if record else "")
-        try:
-            return (await self._agents.find(wanted, owner=owner)).agent
-        except ConfigError as error:
-            hint = "" if named or not record else " The session was with that one: name another."
-            raise SessionRefused("AGENT_INIT_FAILED", f"{error}{hint}") from None
-
-    async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
-        made = shorten(name, _MAX_NAME)
-        try:
-            return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
-        except NotYours as error:
-            raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
+        acting = agent_in_session(await self._opening.find_agent("", record, session.owner), session.id)
+        return await self._load(session, record, acting, await self._opening.choose_model(acting.model), who)
 
     async def _load(
         self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None
@@ -383,15 +346,9 @@ class Sessions:
             session.conversation = None
             self.release(session)
 
-    async def _choice(self, named: str) -> Choice:
-        async with self._choosing:  # two requests at once would make two models of one name
-            if named not in self._models:
-                self._models[named] = await self._choose_model(named)
-            return self._models[named]
-
     def forget_models(self) -> None:
         """Choose the model of every session anew with its next turn."""
-        self._models.clear()
+        self._opening.forget_models()
 
     # The end.
 
@@ -399,11 +356,11 @@ class Sessions:
         """Do this work in a task beside the turns; `drain` ends the task, too. Errors of the work are logged."""
         self.tasks.start(work)
 
-    def leave(self) -> None:
-        """Let other nodes go on with the turns of this node, each after the step that runs. This node stops."""
-        self.is_leaving = True
+    def hand_over_turns(self) -> None:
+        """Let other nodes take over the turns of this node, each after the step that runs. This node stops."""
+        self.hands_over = True
         for session in self._sessions.values():
-            session.move_turns()
+            session.hand_over_turns()
 
     async def drain(self, seconds: float) -> None:
         """Begin no more turns, wait so many seconds for the running turns, then end those that are left.
@@ -416,7 +373,7 @@ class Sessions:
                 turn.may_begin.set()  # waiting turns see that `is_open` is False
         if len(self.tasks):
             await asyncio.wait(set(self.tasks), timeout=seconds)
-        if self.is_leaving or self.loop.is_leaving:
+        if self.hands_over or self.loop.hands_over:
             for session in self._sessions.values():
                 session.stop_turns()
         left = set(self.tasks)

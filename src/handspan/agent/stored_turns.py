@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from handspan.agent.conversation import Conversation, open_calls
+from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.loop import Loop
-from handspan.agent.refusals import NoUserMessage, TurnMoved
+from handspan.agent.refusals import NoUserMessage, TurnHandedOver
+from handspan.agent.turn import Turn
 from handspan.agent.turn_events import failed_end
 from handspan.core.errors import TakenOver, ToolError
 from handspan.core.events import Ended, Event, Titled, TurnEnd
@@ -27,11 +28,12 @@ _log = logging.getLogger(__name__)
 
 
 class StoredTurn:
-    """The state of a turn, which decides how it ends in the store."""
+    """A turn that the store knows: what is done in it decides how it ends in the store."""
 
-    def __init__(self, conversation: Conversation, loop: Loop, aborted: Callable[[], Ended]) -> None:
-        self._conversation = conversation
-        self._loop = loop
+    def __init__(self, conversation: Conversation, turns: "StoredTurns", aborted: Callable[[], Ended]) -> None:
+        self.conversation = conversation
+        self._turns = turns
+        self._loop = turns.loop
         self._aborted = aborted
         self._length = len(conversation.messages)
         self.waits = bool(open_calls(conversation.last))
@@ -40,15 +42,15 @@ class StoredTurn:
         """How the turn has ended, if the model was asked, or a message was stored."""
         self.emit: Callable[[Event | Titled], None] | None = None
         """Takes the events of the turn, once the loop has begun."""
-        self.is_moved = False
-        """Whether another node goes on with the turn."""
+        self.is_handed_over = False
+        """Whether another node takes the turn over."""
 
     async def advance(self, emit: Callable[[Event | Titled], None]) -> Ended:
         """Advance the conversation until the turn ends, and return the end, which will be stored."""
         self.waits, self.emit = False, emit
         try:
-            self.ended = await self._loop.advance(self._conversation, emit)
-        except (TurnMoved, TakenOver):  # its end is another node's
+            self.ended = await self._loop.advance(self.conversation, emit)
+        except (TurnHandedOver, TakenOver):  # its end is another node's
             raise
         except Exception as error:  # the queue publishes this end
             self.ended = failed_end(error)
@@ -56,9 +58,38 @@ class StoredTurn:
         self.waits = self.ended.reason == "pending"
         return self.ended
 
+    async def finish(self, turn: Turn, *, cut_off: bool) -> Ended | None:
+        """Begin the turn and run the rest of it. Return None without beginning when a call has no result yet.
+
+        `cut_off`: also run the rest of a turn whose process has ended.
+        """
+        if not (cut_off and self.conversation.is_cut_off) and not await self.can_go_on():
+            return None
+        turn.begin(self.conversation)
+        return await self.advance(turn.emit)
+
+    async def can_go_on(self) -> bool:
+        """Whether the conversation ends with calls that all have their results."""
+        return await self._loop.can_go_on(self.conversation)
+
+    def refuse_waiting(self) -> None:
+        """Raise `ToolError` (`busy`) if calls have no results yet."""
+        if waited_for := open_calls(self.conversation.last):
+            raise ToolError("busy", waits_for(waited_for))
+
+    async def rewind(self, *, before: int = 0, with_message: bool = False) -> None:
+        """Remove messages as `StoredTurns.rewind` does. No call is left that the session could wait for."""
+        await self._turns.rewind(self.conversation, before=before, with_message=with_message)
+        self.waits = False
+
+    async def give_up(self, ended: Ended | None = None) -> None:
+        """End the calls that a page did not answer. `ended`: how the turn ends, if no message follows."""
+        await self._loop.give_up(self.conversation)
+        self.waits, self.ended = False, ended
+
     def note_cancel(self) -> None:
         """Note that the turn was aborted, if it has begun: the loop was at work, or a message was stored."""
-        if self.emit is not None or len(self._conversation.messages) > self._length:
+        if self.emit is not None or len(self.conversation.messages) > self._length:
             self.ended = self._aborted()
 
 
@@ -67,28 +98,28 @@ class StoredTurns:
 
     def __init__(self, conversations: Conversations, loop: Loop) -> None:
         self._conversations = conversations
-        self._loop = loop
+        self.loop = loop
         self.wait_elsewhere: Callable[[str], Awaitable[None]] | None = None
         """Waits a while for the turn of a session that another node runs; None: there are no other nodes."""
 
     @asynccontextmanager
     async def turn(
-        self, conversation: Conversation, aborted: Callable[[], Ended], *, takes: bool = False
+        self, conversation: Conversation, aborted: Callable[[], Ended], *, takes_over: bool = False
     ) -> AsyncIterator[StoredTurn]:
         """Begin a turn, update the conversation, run the block, and end the turn; a first turn names the session.
 
         Raises `ToolError` (`busy`) while another turn runs. `aborted` returns the end of a turn that is cancelled now.
-        `takes`: only go on with a turn that another node has handed over. A block that raises `TurnMoved` hands its
-        turn over.
+        `takes_over`: only take over a turn that another node has handed over. A block that raises `TurnHandedOver`
+        hands its turn over.
         """
-        record = await self._begin(conversation, self._take if takes else self._begin_when_free)
-        stored = StoredTurn(conversation, self._loop, aborted)
+        record = await self._begin(conversation, self._take_over if takes_over else self._begin_when_free)
+        stored = StoredTurn(conversation, self, aborted)
         try:
             await self._catch_up(conversation, record)
-            stored = StoredTurn(conversation, self._loop, aborted)
+            stored = StoredTurn(conversation, self, aborted)
             yield stored
-        except TurnMoved:
-            stored.is_moved = True
+        except TurnHandedOver:
+            stored.is_handed_over = True
             raise
         except asyncio.CancelledError:
             stored.note_cancel()
@@ -98,10 +129,10 @@ class StoredTurns:
                 conversation.end_turn_skills()
             try:
                 if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store what joined it
-                    await self._loop.take_inbox(conversation)
+                    await self.loop.take_inbox(conversation)
             finally:
                 try:
-                    if stored.is_moved:
+                    if stored.is_handed_over:
                         await self._hand_over(conversation)
                     else:
                         await self._name_and_end(conversation, stored, has_name=bool(record.name))
@@ -180,8 +211,8 @@ class StoredTurns:
                     raise
             await self.wait_elsewhere(conversation.id)
 
-    async def _take(self, conversation: Conversation) -> SessionRecord:
-        """Take a turn that was handed over, and return the record of its session. Raises `ToolError` (`busy`)."""
+    async def _take_over(self, conversation: Conversation) -> SessionRecord:
+        """Take over a turn that was handed over, and return the record of its session. Raises `ToolError` (`busy`)."""
         record = await self._conversations.take_turn(conversation.id, owner=conversation.owner)
         if record is None:
             raise ToolError("busy", f"Another node goes on with the session {conversation.id!r}.")
@@ -193,11 +224,11 @@ class StoredTurns:
         await finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting, end=end))
 
     async def _hand_over(self, conversation: Conversation) -> None:
-        """Hand the turn over in the store, even if the caller is cancelled: the turn has moved all the same."""
+        """Hand the turn over in the store, even if the caller is cancelled: the turn is handed over all the same."""
         try:
             await finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
         except asyncio.CancelledError:
-            raise TurnMoved from None
+            raise TurnHandedOver from None
         finally:
             conversation.handover = "none"
 

@@ -5,16 +5,17 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
 
 from msgspec import structs
 
 from handspan.agent.conversation import Conversation, ignore_stored
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import MessageStored, SessionEvent, find_answer
+from handspan.agent.turn_events import MessageStored, SessionEvent, find_answer, render_prompt
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
-from handspan.core.events import Ended
+from handspan.core.events import Ended, Event, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
 
 Listener: TypeAlias = Callable[[SessionEvent, str], None]
@@ -23,28 +24,61 @@ Listener: TypeAlias = Callable[[SessionEvent, str], None]
 _log = logging.getLogger(__name__)
 
 
+class TurnRequest(Protocol):
+    """What a turn has to know of the request that it answers (`requests.py`)."""
+
+    @property
+    def add_for_turn(self) -> Callable[[Conversation], AbstractContextManager[None]] | None:
+        """Gives the conversation something for this turn, such as the tools of a page; None: nothing."""
+        ...
+
+    @property
+    def checks_first(self) -> bool:
+        """Whether the turn first checks that there is work. Until it has begun, no message can join it."""
+        ...
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the model has to answer. If not, the request only changes what is stored."""
+        ...
+
+    @property
+    def raises(self) -> tuple[type[ToolError], ...]:
+        """Failures of the turn that the handle's end raises, in place of an end with the reason `error`."""
+        ...
+
+
+class TurnEvents(Protocol):
+    """Takes the events of turns."""
+
+    def begin_turn(self) -> bool:
+        """Expect the events of a turn of this node. Return whether other nodes take over its turns."""
+        ...
+
+    def publish(self, event: Event | Titled, turn: str) -> None:
+        """Publish an event of this turn."""
+        ...
+
+
 class Turn:
-    """One turn: its listeners, its messages, and the task that runs it."""
+    """One turn: its request, its listeners, its messages, and the task that runs it."""
 
     def __init__(
-        self, listener: Listener | None = None, *, shows_prompt: bool = False, checks_first: bool = False
+        self, request: TurnRequest, events: TurnEvents, listener: Listener | None = None, *, shows_prompt: bool = False
     ) -> None:
         self.id = new_call_id()
-        self.checks_first = checks_first
-        """Whether the turn first checks that there is work. Until it has begun, no message can join it."""
+        self.request = request
+        self._events = events
+        self.events_of = ""
+        """The id of the waiting turn whose rest this turn runs first: the events are that turn's. Empty: its own."""
         self.requested_at = time.time()
         """Seconds since 1970."""
-        self.may_move = True
-        """Whether another node can go on with the turn. A turn whose tools came with its request, such as those of a
-        page, can't move."""
+        self.can_be_handed_over = request.add_for_turn is None
+        """Whether another node can take the turn over. It can't if tools came with the request, such as a page's."""
         self.is_awaited_elsewhere = False
         """Whether a request on this node waits for the end of the turn, even if the turn ends on another node."""
-        self.leaves = False
-        """Whether another node has to go on with the turn after the step that runs."""
-        self.is_resumption = False
-        """Whether this turn only resumes a waiting turn, for no client in particular."""
-        self.takes_over = False
-        """Whether this turn only goes on with a turn that another node has handed over."""
+        self.is_handed_over = False
+        """Whether another node has to take the turn over after the step that runs."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
         """Listeners of the clients that sent a message in this turn. They get what the session's listeners get."""
         self.shows_prompt = shows_prompt
@@ -66,8 +100,9 @@ class Turn:
 
     def begin(self, conversation: Conversation) -> None:
         """Start the turn in this conversation, with the messages that joined before."""
+        self.is_handed_over |= self._events.begin_turn() and self.can_be_handed_over
         self._conversation = conversation
-        conversation.handover = "after_step" if self.leaves else "none"
+        conversation.handover = "after_step" if self.is_handed_over else "none"
         conversation.on_stored = self._tell_stored
         early, self._early = self._early, []
         for message in early:
@@ -78,7 +113,17 @@ class Turn:
                 self.report_known(conversation, message)
         self.is_over = False
 
-    def leave(self) -> None:
+    def emit(self, event: Event | Titled) -> None:
+        """Publish an event of the turn."""
+        self.has_published = True
+        if self.shows_prompt and type(event) is RoundBegan and self._conversation is not None:
+            self.shows_prompt = False
+            self.tell(render_prompt(self._conversation))  # only for the client that asked for the prompt
+        if type(event) is Ended:
+            self.is_over = True
+        self._events.publish(event, self.events_of or self.id)
+
+    def stop_listening(self) -> None:
         """Stop listening to stored messages. The turn is over, and the conversation must not keep it in memory."""
         if self._conversation is not None and self._conversation.on_stored == self._tell_stored:
             self._conversation.on_stored = ignore_stored
@@ -94,7 +139,7 @@ class Turn:
     @property
     def can_be_joined(self) -> bool:
         """Whether a message can still join this turn."""
-        may_be_empty = self.checks_first and self._conversation is None
+        may_be_empty = self.request.checks_first and self._conversation is None
         return not self.is_over and not may_be_empty and not self.task.cancelling()
 
     def join(self, message: UserMessage, listener: Listener) -> UserMessage:
@@ -138,28 +183,15 @@ class Turn:
         """
         before = conversation.find_message(message.id)
         assert before is not None
-        _, listeners = self._messages.pop(message.id)
         _check_same_content(before, message)
         answered = find_answer(before, conversation.messages, conversation.limits, conversation.ends)
-        for listener in listeners:
-            tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
-            if answered is not None:
-                tell_one(listener, answered, before.turn)
-            elif listener not in self.listeners:
-                self.listeners.append(listener)
-        return None if answered is None else answered.ended
-
-    def report_answer(self, conversation: Conversation, message: UserMessage) -> Ended | None:
-        """Tell the listeners the answer to a known message, and return its end; None if there is no answer yet."""
-        before = conversation.find_message(message.id)
-        answered = (
-            None
-            if before is None
-            else find_answer(before, conversation.messages, conversation.limits, conversation.ends)
-        )
-        if before is None or answered is None:
+        _, senders = self._messages.pop(message.id, (before, []))
+        for sender in senders:
+            tell_one(sender, MessageStored(before.id), before.turn if answered else self.id)
+        if answered is None:
+            self.listeners += [one for one in senders if one not in self.listeners]
             return None
-        for listener in self.listeners:
+        for listener in senders or self.listeners:  # without senders, they know already that the message is stored
             tell_one(listener, answered, before.turn)
         return answered.ended
 
@@ -188,19 +220,19 @@ class Turn:
             self.task.cancel()
         return not self.is_over
 
-    def move(self) -> None:
-        """Let another node go on with the turn after the step that runs, if that is possible."""
-        self.leaves = self.may_move
-        if self._conversation is not None and self.leaves and not self.is_over:
+    def hand_over(self) -> None:
+        """Let another node take the turn over after the step that runs, if that is possible."""
+        self.is_handed_over = self.can_be_handed_over
+        if self._conversation is not None and self.is_handed_over and not self.is_over:
             self._conversation.handover = "after_step"
 
     def stop(self) -> None:
         """Cancel the step that runs, because the gateway stops.
 
-        Another process goes on with a turn that leaves, or has calls that can wait. Any other turn is aborted.
+        Another process takes over a turn that is handed over, or has calls that can wait. Any other turn is aborted.
         """
         if self._conversation is not None and not self.is_over and not self.task.cancelling():
-            self._conversation.handover = "now" if self.leaves else "if_waiting"
+            self._conversation.handover = "now" if self.is_handed_over else "if_waiting"
         self.abort()
 
     @property
@@ -212,7 +244,7 @@ class Turn:
 class Handle:
     """What a door gets for its request: the turn that answers the request, and the end of that turn."""
 
-    __slots__ = ("_ended", "_is_own", "_joined", "_raises", "turn")
+    __slots__ = ("_ended", "_is_own", "_joined", "turn")
 
     def __init__(
         self,
@@ -221,15 +253,12 @@ class Handle:
         is_own: bool = True,
         joined: UserMessage | None = None,
         ended: Ended | None = None,
-        raises: tuple[type[ToolError], ...] = (),
     ) -> None:
         """`is_own`: the turn began for this request. `joined`: the message of this request that joined the turn.
 
-        `ended`: the end, if it is known already. `raises`: failures of the turn that `end` raises, in place of an end
-        with the reason `error`.
+        `ended`: the end, if it is known already.
         """
         self.turn = turn
-        self._raises = raises
         self._is_own = is_own
         self._joined = joined
         self._ended = ended
@@ -243,7 +272,7 @@ class Handle:
         """Wait for the end of the turn, and return the end. Raises `TurnRefused` when the turn did not begin.
 
         A cancelled caller aborts a turn that began for this request. `elsewhere`: when this node stops and another node
-        goes on with the turn, wait for its end, too; without `elsewhere` raise `TurnMoved`.
+        takes the turn over, wait for its end, too; without `elsewhere` raise `TurnHandedOver`.
         """
         if self._ended is not None:
             return self._ended
@@ -259,7 +288,7 @@ class Handle:
         ended = self.turn.ended
         if self._joined is not None and not task.cancelled() and self.turn.leave_out(self._joined):
             raise SessionBusy("The session waits for the outcome of a call: say it again later.")
-        if isinstance(self.turn.failure, self._raises):
+        if self._is_own and isinstance(self.turn.failure, self.turn.request.raises):
             raise self.turn.failure
         return ended
 

@@ -15,6 +15,7 @@ from handspan.cli.requests import SHORT_ID
 from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import ANSWERS_SCOPE, Origin
+from handspan.core.records import Total, UsageSum
 from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.agents import AgentView, Checkbox, KeptWhere
@@ -345,3 +346,19 @@ def _remark(token: TokenView) -> str:
     if token.revoked is not None:
         return f"revoked {render_day(token.revoked)}"
     return "in use here" if token.current else ""
+
+
+def render_usage(sums: Sequence[UsageSum]) -> list[str]:
+    """Return one line of text for each sum."""
+    return [
+        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_render_total(one.input)} tokens in, "
+        f"{_render_total(one.output)} out, cost {_render_total(one.cost, '.4f', ' USD')}"
+        for one in sums
+    ] or ["nothing yet"]
+
+
+def _render_total(total: Total, form: str = ".0f", unit: str = "") -> str:
+    """Return the sum as text. Unknown amounts are never counted as 0 (SPEC M6)."""
+    if total.known is None:
+        return "unknown"
+    return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

@@ -4,10 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from handspan.agent.loading import usage_lines
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import completes, json_option
-from handspan.cli.render import print_json
+from handspan.cli.render import print_json, render_usage
 from handspan.wire.rest.calls import UsageList
 
 
@@ -40,4 +39,4 @@ def command(by: str, session: str, since: str, as_json: bool) -> None:
     if as_json:
         print_json(found.usage)
     else:
-        click.echo("\n".join(usage_lines(found.usage)))
+        click.echo("\n".join(render_usage(found.usage)))

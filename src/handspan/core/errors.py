@@ -36,7 +36,7 @@ HandspanError                   core     the root of all our errors
 ├── TurnRefused                 agent    a turn was not begun, and nothing was stored
 │   ├── SessionBusy             agent    … because too many messages wait in the session
 │   │   └── GatewayStops        agent    … because the gateway begins no more turns
-│   │       └── TurnMoved       agent    … and another process goes on with this one
+│   │       └── TurnHandedOver  agent    … and another process takes this one over
 │   ├── NoTurnsHere             agent    … because this node takes devices only
 │   ├── SessionRefused          agent    … because the session can't be used by this caller
 │   ├── NoUserMessage           agent    … because there is no message to answer again

@@ -89,8 +89,8 @@ class Engine:
         """Calls that have begun to run, or get their outcome, and have no stored result yet."""
         self.is_stopping = False
         """Whether the program ends: the results of cancelled calls say so."""
-        self.is_leaving = False
-        """Whether the gateway stops in order: calls that can wait without this process are left to the next one."""
+        self.hands_over = False
+        """Whether the gateway stops in order: calls that can wait without this process are handed over to the next."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
         """Calls of this process that wait for a person, by id. Each future is done when the wait is over."""
 
@@ -108,10 +108,10 @@ class Engine:
         try:
             try:
                 outcome = await self.runner.run(started)
-                if started.is_left and not started.entry.outlives:  # the next process asks its question again
+                if started.is_handed_over and not started.entry.outlives:  # the next process asks its question again
                     return Pending()  # whatever the tool made of its cancellation
                 if type(outcome) is Pending:
-                    if started.is_left:  # the ledger has the call as it is: the next process goes on from there
+                    if started.is_handed_over:  # the ledger has the call as it is: the next process goes on from there
                         return outcome
                     outcome = await self._suspend(record, outcome)
                     if type(outcome) is Pending:
@@ -273,16 +273,16 @@ class Engine:
         elif found is not None:
             await self.settle(call_id, self._cancellation(found.name))
 
-    def can_leave(self, call_id: str) -> bool:
+    def can_hand_over(self, call_id: str) -> bool:
         """Whether a call that asks a person now can wait for the answer without this process."""
         started = self.runner.find(call_id)
         if started is not None:
             return can_wait(started.record, is_asking=True)
         return call_id in self._waiting_for_answer or call_id in self._resuming
 
-    def leave_clients(self) -> None:
-        """Let go of calls of turns whose clients can come back: they stay open, and `call` returns `Pending`."""
-        self.runner.leave()
+    def hand_over_client_calls(self) -> None:
+        """Hand over calls of turns whose clients can come back: they stay open, and `call` returns `Pending`."""
+        self.runner.hand_over()
 
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of a call that is pending in this process. For another call, return what is stored."""

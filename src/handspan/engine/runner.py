@@ -65,8 +65,8 @@ class Started(Struct, gc=False):
     """Whether the tool's code has ended. A thread or task that it left running may ask no more questions."""
     asking_tasks: tuple["asyncio.Task[Any] | None", ...] = ()
     """The tasks that wait for an answer."""
-    is_left: bool = False
-    """Whether the call stays open, whatever its tool does now: another process goes on with it."""
+    is_handed_over: bool = False
+    """Whether another process takes the call over: it stays open, whatever its tool does now."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
         """Ask the person. Return the answer, and the seconds that the tool's clock stood still (SPEC E6)."""
@@ -82,10 +82,10 @@ class Started(Struct, gc=False):
             )
             answer = await self.asker.ask_for_tool(question, self.caller)
         except AnswerComesLater:
-            self.leave()
+            self.hand_over()
             raise asyncio.CancelledError from None
         except asyncio.CancelledError:
-            self.is_left = self.stays_open()
+            self.is_handed_over = self.stays_open()
             raise
         finally:
             waited = self._resume()
@@ -94,16 +94,16 @@ class Started(Struct, gc=False):
             self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
 
-    def leave(self) -> None:
+    def hand_over(self) -> None:
         """Stop the tool. The call stays open."""
-        self.is_left = True
+        self.is_handed_over = True
         if self.wait is not None:
             self.wait.stop()
 
     def stays_open(self) -> bool:
         """Whether the call stays open when it is cancelled now: another process gets its outcome, or runs it again."""
         can_go_on = can_wait(self.record, is_asking=self.open_questions > 0)
-        return self.is_left or (can_go_on and self.caller.goes_on_elsewhere())
+        return self.is_handed_over or (can_go_on and self.caller.goes_on_elsewhere())
 
     def cancel_questions(self) -> None:
         """Cancel the questions that are open when the call ends: the tool asked them in another task or thread."""
@@ -141,8 +141,8 @@ class Runner:
         self.reaper = Reaper()
         self.is_stopped = False
         """Whether no tool may run any more: Handspan is being closed."""
-        self._is_leaving = False
-        """Whether calls of turns that wait for a client are left to another process."""
+        self._hands_over = False
+        """Whether calls of turns that wait for a client are handed over to another process."""
         self._suspended: dict[str, Started] = {}
         """The calls whose tool waits for something, by id."""
 
@@ -159,11 +159,11 @@ class Runner:
         """Return the call of this id while its tool waits for something."""
         return self._suspended.get(call_id)
 
-    def leave(self) -> None:
-        """Leave calls of turns whose clients can come back, now and from now on: each stays open, without a result."""
-        self._is_leaving = True
+    def hand_over(self) -> None:
+        """Hand over calls of turns whose clients can come back, now and from now on: each stays open without one."""
+        self._hands_over = True
         for started in tuple(self._suspended.values()):
-            _leave_to_client(started)
+            _hand_over_client_call(started)
 
     def stop(self) -> None:
         """Run no more tools, and stop those that run: each gets its grace time. A tool may call `stop` itself."""
@@ -230,8 +230,8 @@ class Runner:
                 # The deadline counts from `now`: the first step may have blocked.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 self._suspended[started.record.id] = started
-                if self._is_leaving:
-                    asyncio.get_running_loop().call_soon(_leave_to_client, started)
+                if self._hands_over:
+                    asyncio.get_running_loop().call_soon(_hand_over_client_call, started)
                 try:
                     output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
                 finally:
@@ -240,13 +240,17 @@ class Runner:
         except ToolError as error:
             return convert_error(error)
         except DeadlineReached as reached:
-            if started.is_left:
+            if started.is_handed_over:
                 return Pending()
             if self.is_stopped:
                 return _stop_failure(entry, reached)
             return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
-            return Pending() if started.is_left else Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+            return (
+                Pending()
+                if started.is_handed_over
+                else Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+            )
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt) as error:  # for the engine, not for the tool
             if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
                 started.record.early = convert_error(error.__cause__)
@@ -273,10 +277,10 @@ class Runner:
         return slots
 
 
-def _leave_to_client(started: Started) -> None:
-    """Leave a call of a turn that waits for a client which can come back."""
+def _hand_over_client_call(started: Started) -> None:
+    """Hand over a call of a turn if it waits for a client that can come back."""
     if started.caller.is_turn and started.wait is not None and can_wait(started.record):
-        started.leave()
+        started.hand_over()
 
 
 def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:

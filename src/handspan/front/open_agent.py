@@ -6,8 +6,9 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from handspan.agent.session import AddForTurn
-from handspan.agent.sessions import ChooseModel, Sessions
+from handspan.agent.opening import ChooseModel
+from handspan.agent.requests import AddForTurn
+from handspan.agent.sessions import Sessions
 from handspan.agent.turn import Handle, Listener
 from handspan.bus.memory import MemoryBus
 from handspan.core.calls import ToolCall, new_call_id
@@ -60,8 +61,6 @@ class OpenAgent:
     def say(self, text: str, session: str, listener: Listener, add_for_turn: AddForTurn | None = None) -> Handle:
         """Start the turn that answers this text, and return its handle."""
         message, found = UserMessage((Text(text),)), self._sessions.get(session, OPERATOR.owner)
-        if add_for_turn is None:
-            return found.say(OPERATOR, message, listener)
         return found.say(OPERATOR, message, listener, add_for_turn=add_for_turn)
 
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:

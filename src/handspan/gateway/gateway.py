@@ -255,7 +255,7 @@ class Gateway:
             await asyncio.gather(self.cluster.drain(0.0), self.cluster.servers.drain(0.0))
         self.peers.stop()
         engine.is_stopping = True
-        engine.leave_clients()
+        engine.hand_over_client_calls()
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if self.channels is not None:
             await self.channels.drain(seconds)
@@ -263,8 +263,8 @@ class Gateway:
     def _leave_questions(self) -> None:
         """Let the calls that wait for a person wait without this process."""
         engine = self.app.engine
-        engine.is_leaving = True
-        self.questions.leave(engine.can_leave)
+        engine.hands_over = True
+        self.questions.hand_over(engine.can_hand_over)
 
     @property
     def leaving_seconds(self) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.agent.session import NOTHING_TO_DO
+from handspan.agent.requests import NOTHING_TO_DO
 from handspan.core.errors import StoreError
 from handspan.core.principals import OPERATOR
 from tests.gateway.graph.pages import ECHO, Graph, Page, result, said, tool

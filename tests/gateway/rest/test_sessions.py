@@ -157,14 +157,15 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(clie
 
 def hold_choice_of_model(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
     """Let each turn wait before it has a model. Set: the first when a turn waits; the second by the test, to go on."""
-    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
+    opening = rest.sessions._opening
+    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), opening._choose_model
 
     async def slowly(name: str) -> Choice:
         asked.set()
         await may_answer.wait()
         return await choose(name)
 
-    monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
+    monkeypatch.setattr(opening, "_choose_model", slowly)
     return asked, may_answer
 
 
@@ -238,7 +239,7 @@ async def test_a_session_shows_how_its_turns_ended_and_retry_answers_again(
     async def choose(_: str) -> Choice:
         return Choice(model, "for a test")
 
-    monkeypatch.setattr(rest.sessions, "_choose_model", choose)
+    monkeypatch.setattr(rest.sessions._opening, "_choose_model", choose)
     failed = await client.post("/webhook", {"message": "Tell me a story"}, headers={"x-session-id": "s"})
     assert failed.status_code == 500
     shown = (await client.get("/api/sessions/s")).json()

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from handspan.agent.agents import Agents, KnownAgent
+from handspan.agent.session import Session
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn_events import SessionEvent
 from handspan.bus.memory import MemoryBus
@@ -49,6 +51,30 @@ def words(messages: Sequence[Message]) -> list[str]:
         for message in messages
         for part in getattr(message, "parts", ()) or getattr(message, "results", ())
     ]
+
+
+class ChosenAgents(Agents):
+    """The agents that a test chooses, in place of stored ones. The first one is the default."""
+
+    def __init__(self, app: App, *agents: Agent) -> None:
+        super().__init__(app.settings, app.store.agents)
+        self._chosen = agents
+
+    async def find(self, name: str | None = None, *, owner: str = "") -> KnownAgent:
+        """Return the agent of this name, or the default."""
+        return KnownAgent(next((one for one in self._chosen if one.name == name), self._chosen[0]), False)
+
+
+async def open_session(app: App, choice: Choice, *agents: Agent, session: str = "s") -> Session:
+    """Return a loaded session of these agents and this model, as a process of its own has it."""
+
+    async def choose(_: str) -> Choice:
+        return choice
+
+    sessions = Sessions(app.store.conversations, app.loader, ChosenAgents(app, *agents), choose, MemoryBus())
+    opened = sessions.get(session, OPERATOR.owner)
+    await sessions.open(opened, OPERATOR, agent=agents[0].name)
+    return opened
 
 
 class RecordingListener:
@@ -101,7 +127,6 @@ class SessionKit:
         self.questions = AwaitedQuestions(self.bus)
         settings = load_settings(None, {"HOME": str(folder)}, folders)
         self.app = App(settings, self.questions, bus=self.bus)
-        assert self.app.store is not None
         self.store: Store = self.app.store
         self.model: Model = Player(turns)
         self.chosen: list[str] = []

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
-from handspan.agent.loading import LAST, conversation_of
+from handspan.agent.loading import conversation_of
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import Session
 from handspan.agent.turn_events import AnsweredBefore, SessionEvent
+from handspan.cli.render import render_usage
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
@@ -28,11 +29,13 @@ from handspan.core.messages import (
     check_all,
 )
 from handspan.core.principals import OPERATOR, Origin, Principal
+from handspan.core.records import SessionRecord
 from handspan.core.results import Success
 from handspan.gateway.app import App
 from handspan.models.choice import Choice
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptedReply, ScriptTurn, call
+from tests.gateway.sessions.session_kit import open_session
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +67,6 @@ async def say(app: App, session: Session, text: str = "go") -> Ended:
 
 
 async def kept(app: App, session: Session) -> list[Message]:
-    assert app.store is not None
     messages = await app.store.conversations.load(session.id, owner=OPERATOR.owner)
     check_all(messages)
     return messages
@@ -72,7 +74,16 @@ async def kept(app: App, session: Session) -> list[Message]:
 
 async def go_on(app: App, session: Session, turns: Sequence[ScriptTurn], agent: Agent = GENERAL) -> Session:
     """The same session as another client opens it."""
-    return await app.loader.begin(agent, playing(turns), await app.loader.find(session.id))
+    return await open_session(app, playing(turns), agent, session=session.id)
+
+
+async def record_of(app: App, session: Session) -> SessionRecord:
+    return await app.store.conversations.get(session.id, owner=OPERATOR.owner)
+
+
+async def usage(app: App, session: Session) -> list[str]:
+    """The usage of the session as people read it."""
+    return render_usage(await app.store.usage.sums("model", owner=session.owner, session=session.id))
 
 
 def requests(session: Session) -> Any:
@@ -85,21 +96,17 @@ def requests(session: Session) -> Any:
 
 
 async def test_a_session_of_somebody_else_is_as_if_it_never_was(app: App) -> None:
-    loader = app.loader
-    with pytest.raises(ToolError, match="no session yet"):
-        await loader.find(LAST)
-    session = await loader.begin(GENERAL, playing(["hi"]))
-    assert (await loader.find(LAST)).id == session.id
-    for name in (session.id, LAST, "nope"):
+    session = await open_session(app, playing(["hi"]), GENERAL)
+    for name in (session.id, "nope"):
         with pytest.raises(ToolError, match="There is no session"):
-            await loader.find(name, STRANGER)
+            await app.store.conversations.get(name, owner=STRANGER.owner)
 
 
 # What was cut off.
 
 
 async def test_calls_that_a_cut_off_turn_left_open_are_closed_when_the_session_is_opened(app: App) -> None:
-    session = await app.loader.begin(GENERAL, playing([]))
+    session = await open_session(app, playing([]), GENERAL)
     conversation = conversation_of(session)
     await conversation.append(said("go"))
     lost = CallPart("lost-1", "write_file", '{"path": "a", "content": "b"}')
@@ -113,7 +120,7 @@ async def test_calls_that_a_cut_off_turn_left_open_are_closed_when_the_session_i
 
 
 async def test_a_turn_that_fails_lets_the_session_go(app: App) -> None:
-    session = await app.loader.begin(GENERAL, playing([ModelError("auth", "No key."), RuntimeError("bug"), "hi"]))
+    session = await open_session(app, playing([ModelError("auth", "No key."), RuntimeError("bug"), "hi"]), GENERAL)
     assert await say(app, session) == Ended("error", "No key.", TurnFault("model", "auth"))
     assert (await say(app, session)).fault == TurnFault("inside", "RuntimeError")
     assert (await say(app, session)).reason == "done"
@@ -129,7 +136,7 @@ async def test_a_turn_that_is_aborted_lets_the_session_go_and_what_arrived_is_ke
         await asyncio.Event().wait()
 
     app.registry.register(hang, Origin("plugin", "test"))
-    session = await app.loader.begin(GENERAL, playing([["wait", call("hang")], "again"]))
+    session = await open_session(app, playing([["wait", call("hang")], "again"]), GENERAL)
     turn = asyncio.create_task(say(app, session))
     async with asyncio.timeout(60):
         await reached.wait()
@@ -154,7 +161,7 @@ async def test_a_session_that_runs_is_busy_for_others_and_they_disturb_nothing(a
         return "done"
 
     app.registry.register(slow, Origin("plugin", "test"))
-    session = await app.loader.begin(GENERAL, playing([call("slow"), "first"]))
+    session = await open_session(app, playing([call("slow"), "first"]), GENERAL)
     turn = asyncio.create_task(say(app, session))
     async with asyncio.timeout(60):
         await reached.wait()
@@ -170,7 +177,7 @@ async def test_a_session_that_runs_is_busy_for_others_and_they_disturb_nothing(a
 
 
 async def test_what_was_said_elsewhere_meanwhile_is_heard_before_the_next_turn(app: App) -> None:
-    first = await app.loader.begin(GENERAL, playing(["one", "three"]))
+    first = await open_session(app, playing(["one", "three"]), GENERAL)
     await say(app, first, "1")
     second = await go_on(app, first, ["two"])
     await say(app, second, "2")
@@ -181,7 +188,7 @@ async def test_what_was_said_elsewhere_meanwhile_is_heard_before_the_next_turn(a
 
 
 async def test_a_message_that_two_nodes_got_is_stored_and_answered_once(app: App) -> None:
-    first = await app.loader.begin(GENERAL, playing(["zero", "one"]))
+    first = await open_session(app, playing(["zero", "one"]), GENERAL)
     await say(app, first, "0")
     second = await go_on(app, first, ["never"])  # it knows the session, and not what is said next
     message = UserMessage((Text("1"),), id="m1")
@@ -203,7 +210,7 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
         return Pending()
 
     app.registry.register(browser, Origin("plugin", "test"))
-    session = await app.loader.begin(GENERAL, playing([call("browser")]))
+    session = await open_session(app, playing([call("browser")]), GENERAL)
     assert (await say(app, session)).reason == "pending"
     again = await go_on(app, session, ["clicked, then", "and more"])
     with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
@@ -227,7 +234,7 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
         return Pending()
 
     app.registry.register(browser, Origin("plugin", "test"))
-    session = await app.loader.begin(GENERAL, playing([call("browser"), "clicked"]))
+    session = await open_session(app, playing([call("browser"), "clicked"]), GENERAL)
     assert (await say(app, session)).reason == "pending"
 
     async def resume() -> None:
@@ -239,7 +246,7 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
             await asyncio.sleep(0.0005)
         going_on.cancel()
         await asyncio.wait([going_on], timeout=10)
-        assert (await app.loader.find(session.id)).state == "waiting"
+        assert (await record_of(app, session)).state == "waiting"
     assert len(await kept(app, session)) == 2
 
 
@@ -247,24 +254,23 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
 
 
 async def test_another_agent_goes_on_with_its_own_tools_words_limits_and_model(app: App) -> None:
-    session = await app.loader.begin(GENERAL, playing(["one"]))
-    await say(app, session, "1")
     clerk = Agent("Clerk", ("read_file",), instructions="Be brief.", max_tool_iterations=1)
-    turns: list[ScriptTurn] = [call("read_file", path="x"), "no more"]
-    await app.loader.change_agent(session, clerk, playing(turns))
-    assert await say(app, session, "2") == Ended("limit", "no more")
-    request = requests(session)[0]
+    session = await open_session(app, playing(["one", call("read_file", path="x"), "no more"]), GENERAL, clerk)
+    await say(app, session, "1")
+    ended = await session.say(OPERATOR, said("2"), lambda *_: None, agent="Clerk").end()
+    assert ended == Ended("limit", "no more")
+    request = requests(session)[1]
     assert request.tools == ("read_file",)
     assert request.instructions.startswith("Be brief.") and len(request.messages) == 3
-    assert (await app.loader.find(session.id)).agent == "Clerk"
+    assert (await record_of(app, session)).agent == "Clerk"
     back = await go_on(app, session, ["three"], GENERAL)
-    assert (await app.loader.find(back.id)).agent == "General"
+    assert (await record_of(app, back)).agent == "General"
 
 
 @pytest.mark.parametrize("limit", [None, 0])
 async def test_no_limit_is_no_limit(app: App, limit: int | None) -> None:
     turns: list[ScriptTurn] = [*(call("read_file", path=f"{number}") for number in range(3)), "done"]
-    session = await app.loader.begin(Agent("x", max_tool_iterations=limit), playing(turns))
+    session = await open_session(app, playing(turns), Agent("x", max_tool_iterations=limit))
     assert conversation_of(session).limits.rounds is None
     assert (await say(app, session)).reason == "done"
 
@@ -274,14 +280,14 @@ async def test_no_limit_is_no_limit(app: App, limit: int | None) -> None:
 
 async def test_usage_is_summed_for_each_model_and_what_is_unknown_is_never_0(app: App) -> None:
     turns: list[ScriptTurn] = [ScriptedReply(["a"], Usage(1000, 100)), "b"]
-    session = await app.loader.begin(GENERAL, playing(turns, ModelPrice(2.0, 10.0)))
-    assert await app.loader.usage(session) == ["nothing yet"]
+    session = await open_session(app, playing(turns, ModelPrice(2.0, 10.0)), GENERAL)
+    assert await usage(app, session) == ["nothing yet"]
     await say(app, session)
-    assert await app.loader.usage(session) == ["scripted: 1 reply, 1000 tokens in, 100 out, cost 0.0030 USD"]
+    assert await usage(app, session) == ["scripted: 1 reply, 1000 tokens in, 100 out, cost 0.0030 USD"]
     await say(app, session)
-    assert await app.loader.usage(session) == [
+    assert await usage(app, session) == [
         "scripted: 2 replies, at least 1000 tokens in, at least 100 out, cost at least 0.0030 USD"
     ]
-    other = await app.loader.begin(GENERAL, playing(["x"]))
+    other = await open_session(app, playing(["x"]), GENERAL, session="other")
     await say(app, other)
-    assert await app.loader.usage(other) == ["scripted: 1 reply, unknown tokens in, unknown out, cost unknown"]
+    assert await usage(app, other) == ["scripted: 1 reply, unknown tokens in, unknown out, cost unknown"]

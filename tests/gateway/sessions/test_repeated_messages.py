@@ -8,7 +8,7 @@ import pytest
 from handspan import Pending, tool
 from handspan.agent.limits import TurnLimits
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.session import NOTHING_TO_DO
+from handspan.agent.requests import NOTHING_TO_DO
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, find_answer, last_turn
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived

@@ -18,6 +18,7 @@ from handspan.models.choice import Choice
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptTurn, call
 from tests.gateway.raw_clients import running
+from tests.gateway.sessions.session_kit import open_session
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +41,7 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 async def opened(app: App, agent: Agent, turns: list[ScriptTurn]) -> tuple[Session, Scripted]:
     model = Scripted(turns)
-    return await app.loader.begin(agent, Choice(model, "for a test")), model
+    return await open_session(app, Choice(model, "for a test"), agent), model
 
 
 def names(session: Session) -> set[str]:
@@ -107,8 +108,7 @@ async def test_a_turn_that_goes_on_in_another_process_keeps_the_skill_of_its_mod
     session, model = await opened(app, Agent(), script)
     message = UserMessage((Text("what time is it"),), id="m1")
     await session.say(OPERATOR, message, lambda *_: None).end()
-    record = await app.loader.find(session.id)
-    another = await app.loader.begin(Agent(), Choice(model, "for a test"), record)
+    another = await open_session(app, Choice(model, "for a test"), Agent())
     await another.say(OPERATOR, message, lambda *_: None).end()
     await say(app, another, "thanks")
     tools = [request.tools for request in model.requests]
@@ -127,8 +127,7 @@ async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
 
 async def test_what_a_person_switched_on_stays_on_in_the_next_process_until_it_is_switched_off(app: App) -> None:
     async def load_again() -> Session:
-        record = await app.loader.find(session.id)
-        return await app.loader.begin(Agent(), Choice(Scripted([]), "for a test"), record)
+        return await open_session(app, Choice(Scripted([]), "for a test"), Agent())
 
     session, _ = await opened(app, Agent(), [])
     await app.loader.switch_on(session, "clock")
@@ -143,9 +142,8 @@ async def test_what_a_person_switched_on_stays_on_in_the_next_process_until_it_i
 async def test_a_skill_of_the_agents_settings_can_be_switched_off_in_a_session(app: App) -> None:
     session, _ = await opened(app, Agent(skills=("clock",)), [])
     await app.loader.switch_off(session, "clock")
-    record = await app.loader.find(session.id)
     choice = Choice(Scripted([]), "for a test")
-    assert "read_file" in names(await app.loader.begin(Agent(skills=("clock",)), choice, record))
+    assert "read_file" in names(await open_session(app, choice, Agent(skills=("clock",))))
 
 
 async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app: App) -> None:

@@ -382,4 +382,4 @@ async def test_what_goes_wrong_beside_the_turns_is_in_the_log(
         raise StoreError("The disk is full.")
 
     kit.sessions.beside(work())
-    await until(lambda: "Work beside the turns failed: The disk is full." in caplog.text)
+    await until(lambda: "A background task failed" in caplog.text and "The disk is full." in caplog.text)

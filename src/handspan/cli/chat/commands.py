@@ -9,12 +9,11 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from handspan.agent.loading import usage_lines
 from handspan.cli.chat.lines import END_WORDS, Show
 from handspan.cli.chat.prompt import PromptReader
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
-from handspan.cli.render import one_line, render_columns, render_time, width_of
+from handspan.cli.render import one_line, render_columns, render_time, render_usage, width_of
 from handspan.cli.requests import AUTO, Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document
 from handspan.cli.wrapping import wrap_for
@@ -277,7 +276,7 @@ class SlashCommands:
 
     async def _usage(self, _: str) -> Sequence[str]:
         session = self._partner.session_id
-        return usage_lines(
+        return render_usage(
             (await self._partner.requests.get("/api/usage", UsageList, by="model", session=session)).usage
         )
 

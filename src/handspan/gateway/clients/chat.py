@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from handspan.agent.refusals import TurnMoved, TurnRefused
+from handspan.agent.refusals import TurnHandedOver, TurnRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEvent
@@ -201,7 +201,7 @@ class ChatConnection:
     def catch_up(self) -> None:
         """Send a new client the events of the round that runs, if it takes events."""
         if self._gets_all:
-            self._session.catch_up(self._on_event)
+            self._session.listeners.catch_up(self._on_event)
 
     def down(self) -> None:
         """Abort the turns of a client that can't come back: its link is gone (SPEC W7)."""
@@ -343,7 +343,7 @@ class ChatConnection:
         """Wait for the end of a turn. Its message gets an error if it is not part of the session."""
         try:
             ended = await handle.end(elsewhere="resume" not in self._peer.can)
-        except TurnMoved:
+        except TurnHandedOver:
             if message is not None and self._unstored.get(message.id) is message:
                 raise
             return  # this node stops: the client comes back on another one, and sees the rest there

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
 from handspan.agent.refusals import SessionBusy
-from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, AddForTurn
+from handspan.agent.requests import GIVEN_UP, NOTHING_TO_DO, AddForTurn
 from handspan.agent.sessions import Sessions
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord

@@ -80,7 +80,7 @@ class AgentOffer:
 
     async def _failure_of_pending(self, call: ToolCall) -> Failure:
         """Return what the client is told of a call whose result it can't wait for."""
-        if not self._parts.app.engine.is_leaving:
+        if not self._parts.app.engine.hands_over:
             text = f"Tool {call.name!r} answers later, and an MCP client can't wait for that."
             return Failure("execution_failed", text)
         record = await self._parts.store.ledger.find(call.id)

@@ -36,7 +36,7 @@ class Draining:
         """Hand over turns and clients. Return when all are at other nodes, or after so many seconds."""
         nodes = await self._other_nodes()
         if any(runs_turns(one.role) for one in nodes):
-            self._parts.sessions.leave()
+            self._parts.sessions.hand_over_turns()
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             if self._is_over():
@@ -49,7 +49,7 @@ class Draining:
         if any(peer.is_moving for peer in self._parts.peers):
             return False
         connected = self._connected()
-        is_working = self._parts.sessions.is_leaving or _is_relaying(connected)
+        is_working = self._parts.sessions.hands_over or _is_relaying(connected)
         return not connected or (not is_working and all(peer.is_awaited for peer in connected))
 
     def _send_away(self, seconds: float, *, has_successors: bool) -> None:

@@ -63,7 +63,7 @@ class TurnsElsewhere:
             return
         if not is_over and type(published.event) is not Titled:  # the title comes after the end
             self._running[published.session] = _Watched(published.owner, published.turn, time.monotonic())
-        session.tell_elsewhere(published.event, published.turn)
+        session.listeners.tell_elsewhere(published.event, published.turn)
 
     def on_abort(self, asked: AbortRequested) -> None:
         """Stop the turns of this session that run on this node."""
@@ -103,9 +103,11 @@ class TurnsElsewhere:
             return
         self._running.pop(session_id, None)
         session = self._sessions.find(session_id, watched.owner)
-        if session is None or session.turn_elsewhere != watched.turn:
+        if session is None or session.listeners.elsewhere != watched.turn:
             return
-        session.tell_elsewhere(Ended("aborted") if record is None else await self._read_end(record), watched.turn)
+        session.listeners.tell_elsewhere(
+            Ended("aborted") if record is None else await self._read_end(record), watched.turn
+        )
 
     async def _read_end(self, record: SessionRecord) -> Ended:
         """Return how the last turn of a session ended, or that it waits."""

@@ -23,7 +23,7 @@ from handspan.engine.questions import AnswerComesLater
 
 ResumeCall: TypeAlias = Callable[[Question], None]
 """Resumes the call of an answered question. Never blocks."""
-CanLeave: TypeAlias = Callable[[str], bool]
+CanHandOver: TypeAlias = Callable[[str], bool]
 """Whether the call of this id can wait for its answer without this process."""
 
 _CHECK_SECONDS: Final = 1.0
@@ -55,7 +55,7 @@ class AwaitedQuestions:
         """Questions whose tools were cancelled, and when each expires in the store too."""
         self.poll_seconds: float | None = None
         """Seconds between two looks for an answer that another node took; None: there are no other nodes."""
-        self._can_leave: CanLeave = _never
+        self._can_hand_over: CanHandOver = _never
         self._book: QuestionBook
         self._resume: ResumeCall
 
@@ -74,9 +74,9 @@ class AwaitedQuestions:
         found = await self.open_for(owner=answerer.owner, session=session)
         return [question for question in found if answerer.may_answer(question)]
 
-    def leave(self, can_leave: CanLeave) -> None:
+    def hand_over(self, can_hand_over: CanHandOver) -> None:
         """Let calls wait without this process, now and from now on: the gateway stops. Their questions stay open."""
-        self._can_leave = can_leave
+        self._can_hand_over = can_hand_over
         for waiting in self._waiting.values():
             waiting.has_changed.set()
 
@@ -170,7 +170,7 @@ class AwaitedQuestions:
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
-                if self._can_leave(question.call_id):
+                if self._can_hand_over(question.call_id):
                     raise AnswerComesLater
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(seconds, self.poll_seconds or seconds)):
@@ -187,7 +187,7 @@ class AwaitedQuestions:
 
     def _is_over_with_call(self, question: Question) -> bool:
         """Whether the question ends when its call no longer waits here: it has a call, which can't wait elsewhere."""
-        return bool(question.call_id) and not self._can_leave(question.call_id)
+        return bool(question.call_id) and not self._can_hand_over(question.call_id)
 
     def _give_up(self, question: Question) -> None:
         """Accept no answer to the question. The tool that asked may run on; the store closes it with the call.

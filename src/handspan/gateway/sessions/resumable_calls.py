@@ -115,7 +115,7 @@ class ResumableCalls:
         def report(value: Json) -> None:
             session = self._sessions.find(record.session, record.owner)
             if session is not None:
-                session.tell(CallProgress(record.id, record.name, strip_all(value)))  # S4
+                session.listeners.tell(CallProgress(record.id, record.name, strip_all(value)))  # S4
 
         # The toolbox has the page's tools only for a call of the page: another run may use them by now.
         in_turn = record.tool.answered_by == "request"
