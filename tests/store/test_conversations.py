@@ -433,19 +433,19 @@ async def test_a_turn_that_is_handed_over_is_taken_once_and_goes_on_with_its_mes
     async with open_store(state) as store:
         talks = store.conversations
         session = (await talks.create(owner="ann")).id
-        assert await talks.take_turn(session, owner="ann") is None
+        assert await talks.take_over_turn(session, owner="ann") is None
         await talks.begin_turn(session, owner="ann")
         await talks.append(session, UserMessage((Text("hello"),)), owner="ann", after=0)
-        assert await talks.take_turn(session, owner="ann") is None  # it runs
+        assert await talks.take_over_turn(session, owner="ann") is None  # it runs
         await talks.hand_over(session, owner="bob")
         assert await talks.handed_over() == []
         await talks.hand_over(session, owner="ann")
         assert await talks.handed_over() == [(session, "ann")]
         assert (await talks.get(session, owner="ann")).state == "running"
-        assert await talks.take_turn(session, owner="bob") is None
-        taken = await talks.take_turn(session, owner="ann")
+        assert await talks.take_over_turn(session, owner="bob") is None
+        taken = await talks.take_over_turn(session, owner="ann")
         assert taken is not None and (taken.state, taken.length) == ("running", 1)
-        assert await talks.take_turn(session, owner="ann") is None
+        assert await talks.take_over_turn(session, owner="ann") is None
         await talks.append(session, AssistantMessage((Text("hi"),)), owner="ann", after=1)
         await talks.end_turn(session, owner="ann", waiting=True)
         await talks.hand_over(session, owner="ann")  # one that waits

@@ -78,7 +78,7 @@ async def test_a_turn_whose_begin_is_stored_though_it_failed_is_given_back(
         await write(work)
         raise StoreError("The connection broke in a commit.")
 
-    begin = store.conversations.begin_turn if how == "begun" else store.conversations.take_turn
+    begin = store.conversations.begin_turn if how == "begun" else store.conversations.take_over_turn
     with monkeypatch.context() as patch:
         patch.setattr(store.database, "write", store_and_fail)
         with pytest.raises(StoreError, match="broke in a commit"):

@@ -213,7 +213,7 @@ class StoredTurns:
 
     async def _take_over(self, conversation: Conversation) -> SessionRecord:
         """Take over a turn that was handed over, and return the record of its session. Raises `ToolError` (`busy`)."""
-        record = await self._conversations.take_turn(conversation.id, owner=conversation.owner)
+        record = await self._conversations.take_over_turn(conversation.id, owner=conversation.owner)
         if record is None:
             raise ToolError("busy", f"Another node goes on with the session {conversation.id!r}.")
         return record

@@ -213,7 +213,7 @@ class Conversations(Protocol):
         Until another process takes the turn, the session counts as running. Does nothing while another process runs it.
         """
 
-    async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
+    async def take_over_turn(self, session: str, *, owner: str) -> SessionRecord | None:
         """Make this process run the turn that was handed over. Return the session; None if no turn was handed over."""
 
     async def handed_over(self) -> Sequence[tuple[str, str]]:

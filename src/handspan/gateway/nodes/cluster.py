@@ -138,10 +138,12 @@ class Cluster:
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
         self.client_rows.moved = self.move
         self.client_rows.written = lambda owner: self.bus.publish_elsewhere(ToolsChanged(owner))
-        self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
+        self._lost_nodes = LostNodes(
+            store, self.book, self._take_over, self._take_over_turn, lambda: self.mirrors.hint("")
+        )
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
         self._draining = Draining(self.book, self.link, parts)
-        parts.sessions.hand_over = self._offer_turn
+        parts.sessions.hand_over = self._hand_over_turn
         self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.declare_lost)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
@@ -203,8 +205,8 @@ class Cluster:
         if is_probed:  # until a proxy has noticed that this node stops, it sends requests
             await asyncio.sleep(max(0.0, min(_NOTICE_SECONDS, seconds) - (time.monotonic() - began)))
 
-    def _offer_turn(self, session: str, owner: str) -> None:
-        self.start(self._draining.offer_turn(session, owner))
+    def _hand_over_turn(self, session: str, owner: str) -> None:
+        self.start(self._draining.hand_over_turn(session, owner))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
@@ -421,11 +423,11 @@ class Cluster:
         self.servers.wake()
         await parts.resumable.recover(recovery)
 
-    def take_turn(self, offered: messages.TurnOffered) -> None:
-        """Go on with a turn that was offered to this node."""
-        self.start(self._take_turn(offered.session, offered.owner))
+    def take_over_turn(self, offered: messages.TurnOffered) -> None:
+        """Take over a turn that was handed over to this node."""
+        self.start(self._take_over_turn(offered.session, offered.owner))
 
-    async def _take_turn(self, session: str, owner: str) -> None:
+    async def _take_over_turn(self, session: str, owner: str) -> None:
         """Go on with a turn that another node has handed over."""
         if self.runs_turns and not self.is_draining:
             await self.follow(owner)

@@ -64,7 +64,7 @@ class Draining:
     def _connected(self) -> list[Peer]:
         return [peer for peer in self._parts.peers if peer.socket is not None and not peer.is_moving]
 
-    async def offer_turn(self, session: str, owner: str) -> None:
+    async def hand_over_turn(self, session: str, owner: str) -> None:
         """Tell the node with the fewest turns that it can go on with the turn of this session."""
         try:
             nodes = await self._turn_nodes()

@@ -37,7 +37,7 @@ class MessageTargets(Protocol):
     def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
         """Send a device away that was forgotten on another node."""
 
-    def take_turn(self, offered: messages.TurnOffered) -> None:
+    def take_over_turn(self, offered: messages.TurnOffered) -> None:
         """Go on with a turn that was offered to this node."""
 
 
@@ -56,7 +56,7 @@ def take_message(targets: MessageTargets, kind: str, body: bytes) -> bytes | Non
         case messages.DISMISS:
             targets.dismiss_here(_dismissed.decode(body))
         case messages.TURN:
-            targets.take_turn(_turn.decode(body))
+            targets.take_over_turn(_turn.decode(body))
         case messages.PROBE:
             return messages.encode(_answer_probe(targets, _probe.decode(body)))
         case messages.ASK:

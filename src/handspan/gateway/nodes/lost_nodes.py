@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 TakeOver = Callable[[Recovery], Awaitable[None]]
 """Goes on with the calls and turns that a lost node left open."""
-TakeTurn = Callable[[str, str], Awaitable[None]]
+TakeOverTurn = Callable[[str, str], Awaitable[None]]
 """Goes on with the turn of this session and owner, which was handed over."""
 
 
@@ -35,14 +35,14 @@ class LostNodes:
         store: Store,
         book: NodeBook,
         take_over: TakeOver,
-        take_turn: TakeTurn,
+        take_over_turn: TakeOverTurn,
         on_clients_lost: Callable[[], None],
     ) -> None:
         """`on_clients_lost` is called when the rows of a lost node's clients have been deleted."""
         self._store = store
         self._book = book
         self._take_over = take_over
-        self._take_turn = take_turn
+        self._take_over_turn = take_over_turn
         self._on_clients_lost = on_clients_lost
         self.runs_turns = True
         """Whether turns run on this node. A node without turns leaves the work of lost nodes to others."""
@@ -87,7 +87,7 @@ class LostNodes:
                 for node in await self._book.lost_nodes():
                     await self.declare_lost(node)
                 for session, owner in await self._store.conversations.handed_over():
-                    await self._take_turn(session, owner)
+                    await self._take_over_turn(session, owner)
                 if time.monotonic() - self._recovered_at > _RECOVER_SECONDS:
                     await self.recover()  # the node that declared another one lost may be lost itself
             except HandspanError as error:

@@ -241,8 +241,8 @@ class StoredConversations:
             await unit.flush()  # it may have the begin of the turn
         await self._database.execute(_HAND_OVER, (sanitize(session), sanitize(owner), lease))
 
-    async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
-        """Take the lease of a turn that was handed over, and return the session; None if no such turn waits."""
+    async def take_over_turn(self, session: str, *, owner: str) -> SessionRecord | None:
+        """Take over a turn that was handed over, with its lease, and return the session; None if no such turn waits."""
         lease = self._leases.own
         key = (sanitize(session), sanitize(owner))
 
