@@ -16,6 +16,7 @@ from handspan.engine.deadline import (
     CancelledItself,
     DeadlineReached,
     Reaper,
+    Unpaused,
     continue_with_deadline,
     run_with_deadline,
 )
@@ -36,7 +37,7 @@ async def run(
 ) -> Any:
     """Begin a coroutine that suspends, as the engine does, and run it on, with a deadline."""
     wanted = coroutine.send(None)
-    return await continue_with_deadline(coroutine, wanted, seconds, reaper or Reaper(), grace)
+    return await continue_with_deadline(coroutine, wanted, seconds, reaper or Reaper(), Unpaused(), grace=grace)
 
 
 def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asyncio.Task[Any]":

@@ -107,7 +107,7 @@ async def test_when_no_tool_runs_nobody_is_blamed() -> None:
         asked.set()
         return True
 
-    watchdog = Watchdog(is_busy, SECONDS)
+    watchdog = Watchdog(is_busy, lambda: None, SECONDS)
     watchdog.open()
     time.sleep(5 * SECONDS)  # noqa: ASYNC251 - the loop is blocked on purpose, by no tool
     await until(asked.is_set)
@@ -127,7 +127,7 @@ async def test_nobody_is_asked_for_a_sign_of_life_while_nothing_runs(make_kit: M
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "stopped"])
 def test_the_watchdogs_thread_ends_with_its_loop(is_closed: bool) -> None:
-    watchdog = Watchdog(lambda: True, SECONDS)
+    watchdog = Watchdog(lambda: True, lambda: None, SECONDS)
     loop = asyncio.new_event_loop()
 
     async def open_and_stop() -> None:

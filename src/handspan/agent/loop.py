@@ -83,27 +83,13 @@ class Loop:
                     model_asked_here = True
                 elif calls := last.calls:
                     known = {} if model_asked_here else await self._records(calls)
-                    for call in calls:  # ws.md 3.2: all calls of a round are announced before the first one begins
-                        if call.id not in known:
-                            emit(CallStarted(call.id, call.name, call.arguments))
-                    refused = refuse_repeated(calls, conversation.counts, conversation.limits)
-                    outcomes = (
-                        [await self._run(conversation, calls[0], refused, known, emit)]
-                        if len(calls) == 1
-                        else await self._run_all(conversation, calls, refused, known, emit)
-                    )
-                    results = self._results(conversation, calls, outcomes)
-                    if results is None:
-                        if open_records := await self._open_records(conversation):
-                            is_handed_over = conversation.handover != "none" or self.hands_over
-                            if is_handed_over and not any(
-                                map(_is_for_page, open_records)
-                            ):  # a page is told its calls first
-                                raise TurnHandedOver
-                            return self._end(emit, "pending")
+                    results = await self._answer_calls(conversation, calls, known, emit)
+                    if results is not None:
+                        await conversation.append(ResultsMessage(results))
+                    elif await self._may_wait(conversation):
+                        return self._end(emit, "pending")
+                    else:
                         model_asked_here = False  # the waiting calls got their results while others of the round ran
-                        continue
-                    await conversation.append(ResultsMessage(results))
                 elif conversation.inbox:
                     await self.take_inbox(conversation)
                 else:
@@ -113,15 +99,46 @@ class Loop:
         except ModelError as error:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
-            if conversation.handover == "now":  # an incomplete reply is forgotten; calls have results, or stay open
-                raise TurnHandedOver from None
-            open_records = await self._open_records(conversation)
-            if conversation.handover == "if_waiting" and open_records:
-                raise TurnHandedOver from None
-            await self._end_open_calls(open_records)
-            await self.close(conversation)  # A4: the text so far is stored, and every call has its result
-            self._end(emit, "aborted")
+            await self._abort(conversation, emit)
             raise
+
+    async def _answer_calls(
+        self, conversation: Conversation, calls: tuple[CallPart, ...], known: dict[str, CallRecord], emit: Emit
+    ) -> tuple[CallResult, ...] | None:
+        """Run the calls of a reply, and return their results with notes; None while a call has no result."""
+        for call in calls:  # ws.md 3.2: all calls of a round are announced before the first one begins
+            if call.id not in known:
+                emit(CallStarted(call.id, call.name, call.arguments))
+        refused = refuse_repeated(calls, conversation.counts, conversation.limits)
+        if len(calls) == 1:
+            outcomes = [await self._run(conversation, calls[0], refused, known, emit)]
+        else:
+            outcomes = await self._run_all(conversation, calls, refused, known, emit=emit)
+        results = [outcome for outcome in outcomes if type(outcome) is not Pending]
+        if len(results) < len(calls):
+            return None
+        return add_notes(calls, results, conversation.counts, conversation.limits)
+
+    async def _may_wait(self, conversation: Conversation) -> bool:
+        """Whether the turn waits for results of calls. Raises `TurnHandedOver` when another process waits for them."""
+        open_records = await self._open_records(conversation)
+        is_handed_over = conversation.handover != "none" or self.hands_over
+        if (
+            open_records and is_handed_over and not any(map(_is_for_page, open_records))
+        ):  # a page is told its calls first
+            raise TurnHandedOver
+        return bool(open_records)
+
+    async def _abort(self, conversation: Conversation, emit: Emit) -> None:
+        """End a turn whose task was cancelled. Raises `TurnHandedOver` if another process goes on with it."""
+        if conversation.handover == "now":  # an incomplete reply is forgotten; calls have results, or stay open
+            raise TurnHandedOver from None
+        open_records = await self._open_records(conversation)
+        if conversation.handover == "if_waiting" and open_records:
+            raise TurnHandedOver from None
+        await self._end_open_calls(open_records)
+        await self.close(conversation)  # A4: the text so far is stored, and every call has its result
+        self._end(emit, "aborted")
 
     async def close(self, conversation: Conversation) -> None:
         """Give every open call a result without running it, so that the conversation can go on."""
@@ -235,17 +252,6 @@ class Loop:
         except asyncio.CancelledError:
             await asyncio.gather(*tasks, return_exceptions=True)  # `gather` cancelled them: let them end
             raise
-
-    def _results(
-        self, conversation: Conversation, calls: tuple[CallPart, ...], outcomes: list[CallResult | Pending]
-    ) -> tuple[CallResult, ...] | None:
-        """Return the results of all calls in their order, with notes; None while a call has no result."""
-        results: list[CallResult] = []
-        for outcome in outcomes:
-            if type(outcome) is Pending:
-                return None
-            results.append(outcome)
-        return add_notes(calls, results, conversation.counts, conversation.limits)
 
     async def _run(
         self,

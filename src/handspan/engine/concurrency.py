@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
-from weakref import WeakValueDictionary
+from typing import Final
 
 from handspan.core.errors import ToolError
 from handspan.core.principals import Origin, OriginKind, ToolScope
@@ -15,12 +15,14 @@ from handspan.core.values import round_seconds
 from handspan.registry.entry import Entry
 
 DEFAULT_CAPACITY = 64
+_MANY: Final = 1000
+"""From so many slots on, those without a call are forgotten."""
 
 
 class Slots:
     """Lets `capacity` calls run at once; the others wait in their order."""
 
-    __slots__ = ("__weakref__", "_next", "_waiting", "capacity", "taken", "what")
+    __slots__ = ("_next", "_waiting", "capacity", "taken", "what")
 
     def __init__(self, capacity: int, what: str, next_slots: "Slots | None" = None) -> None:
         """`what`: whose slots they are, for messages. `next_slots`: each call takes a slot of these, too."""
@@ -29,6 +31,11 @@ class Slots:
         self.taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._next = next_slots
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a call has a slot or waits for one."""
+        return self.taken > 0 or bool(self._waiting)
 
     def try_take(self) -> bool:
         """Take a slot if one is free and no call waits. Return whether a slot was taken."""
@@ -102,38 +109,41 @@ class SlotsByOrigin:
 
     def __init__(self, capacities: Mapping[OriginKind, int] | None = None) -> None:
         self._capacities = capacities or {}
-        self._by_origin: WeakValueDictionary[Origin, Slots] = WeakValueDictionary()
-        self._of_serial: WeakValueDictionary[tuple[Origin, ToolScope, str], Slots] = WeakValueDictionary()
+        self._by_origin: dict[Origin, Slots] = {}
+        self._of_serial: dict[tuple[Origin, ToolScope, str], Slots] = {}
         """The slot of each serial tool. A tool that is registered again finds its slot here while a call holds it."""
 
     def use(self, capacities: Mapping[OriginKind, int]) -> None:
         """Let so many calls run at once from now on. Calls that run go on, and waiting calls begin as others end."""
         self._capacities = capacities
-        for origin, slots in list(self._by_origin.items()):
+        for origin, slots in self._by_origin.items():
             slots.resize(capacities.get(origin.kind, DEFAULT_CAPACITY))
 
     def of_tool(self, entry: Entry) -> Slots:
         """Return the slots that calls of this tool take."""
-        slots = self._of_origin(entry.origin)
-        return self._of_serial_tool(entry, slots) if entry.spec.annotations.serial else slots
+        if entry.spec.annotations.serial:
+            return self._of_serial_tool(entry)
+        return self._by_origin.get(entry.origin) or self._make(entry.origin)
 
     def is_busy(self) -> bool:
         """Whether any call is running."""
-        # The watchdog's thread calls this: `valuerefs` is atomic, a loop over the dictionary is not.
-        origins = (ref() for ref in self._by_origin.valuerefs())
-        return any(slots is not None and slots.taken for slots in origins)
+        # The watchdog's thread calls this: to make the list is atomic, a loop over the dictionary is not.
+        return any(slots.taken for slots in list(self._by_origin.values()))
 
-    def _of_serial_tool(self, entry: Entry, of_origin: Slots) -> Slots:
+    def _of_serial_tool(self, entry: Entry) -> Slots:
         key = (entry.origin, entry.scope, entry.spec.name)
         slots = self._of_serial.get(key)
         if slots is None:
+            of_origin = self._by_origin.get(entry.origin) or self._make(entry.origin)
             what = f"Tool {entry.spec.name!r}, which runs one call at a time,"
             slots = self._of_serial[key] = Slots(1, what, next_slots=of_origin)
         return slots
 
-    def _of_origin(self, origin: Origin) -> Slots:
-        slots = self._by_origin.get(origin)
-        if slots is None:
-            capacity = self._capacities.get(origin.kind, DEFAULT_CAPACITY)
-            slots = self._by_origin[origin] = Slots(capacity, str(origin))
+    def _make(self, origin: Origin) -> Slots:
+        """Return new slots of this origin. If there are many, those without a call are forgotten."""
+        if len(self._by_origin) + len(self._of_serial) >= _MANY:  # both at once: a serial tool has those of its origin
+            self._of_serial = {key: slots for key, slots in self._of_serial.items() if slots.is_used}
+            self._by_origin = {key: slots for key, slots in self._by_origin.items() if slots.is_used}
+        capacity = self._capacities.get(origin.kind, DEFAULT_CAPACITY)
+        slots = self._by_origin[origin] = Slots(capacity, str(origin))
         return slots

@@ -41,10 +41,15 @@ class CancelledItself(Exception):
 
 
 class Reaper:
-    """Closes coroutines that run on after their grace time, and counts them. Has the alarm of all waits."""
+    """Closes coroutines that run on after their grace time, and counts them. Has the alarm of all waits.
+
+    Knows which code runs now, too: a ContextVar would, but another thread can't read one.
+    """
 
     def __init__(self) -> None:
         self.alarm = new_alarm()
+        self.working = ""
+        """The name of the tool or hook whose code runs on the event loop now; empty: none. The watchdog reads it."""
         self.reaped = 0
         """How many coroutines `take` was given."""
         self._unclosable: list[Coroutine[Any, Any, Any]] = []
@@ -253,28 +258,37 @@ class PausableCall(Protocol):
     open_questions: int
 
 
+class Unpaused:
+    """Stands in for a call where no person can be asked."""
+
+    wait: Wait | None = None
+    open_questions = 0
+
+
 @types.coroutine
 def continue_with_deadline(
     coroutine: Coroutine[Any, Any, Any],
     wanted: Any,
     seconds: float | None,
     reaper: Reaper,
+    call: PausableCall,
+    *,
     grace: float = GRACE,
-    call: PausableCall | None = None,
+    name: str = "",
 ) -> Generator[Any, Any, Any]:
     """Return what the coroutine returns. The coroutine has made its first step and waits for `wanted`.
 
     Raises `DeadlineReached` after so many seconds. `call`: the clock stands still while this call has open questions.
+    `name`: see `Reaper.working`.
     """
     wait = Wait(_current_task(wanted), seconds, grace, reaper.alarm)
-    if call is not None:
-        call.wait = wait
-        if call.open_questions:  # the tool asked in its first step
-            wait.pause()
+    call.wait = wait
+    if call.open_questions:  # the tool asked in its first step
+        wait.pause()
     try:
         while True:
-            thrown: BaseException | None = None
             if type(wanted) is asyncio.Future and wanted.get_loop() is wait.loop:
+                thrown: BaseException | None = None
                 wait.begin(wanted)
                 try:
                     yield wanted
@@ -285,40 +299,62 @@ def continue_with_deadline(
             else:
                 thrown = yield from _wait_for(wanted, wait)
             if wait.was_disturbed:
-                if wait.is_over and wait.was_stopped:  # the grace time is over, and the coroutine still runs
-                    reaper.take(coroutine)  # closing it may end a timeout inside it, which `reason` looks for
-                    raise wait.reason(stuck=True) or CancelledItself
-                thrown = wait.find_error(thrown)
+                thrown = _find_error(thrown, wait, coroutine, reaper)
+            outer, reaper.working = reaper.working, name
             try:
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
-                reason = wait.reason() if wait.was_disturbed else None
-                if reason is not None:  # a tool's own error tells the engine how the stopped call ended
-                    raise reason from end if isinstance(end, ToolError) else None
-                if isinstance(end, StopIteration):
-                    return end.value
-                if isinstance(end, asyncio.CancelledError):
-                    raise CancelledItself from end
-                raise
+                return _conclude(end, wait)
+            finally:
+                reaper.working = outer
             wait.forget_inner_cancellation()
     except GeneratorExit:
         reaper.take(coroutine)
         raise
     finally:
-        if call is not None:
-            call.wait = None
+        call.wait = None
         wait.disarm()
 
 
-async def run_with_deadline(coroutine: Coroutine[Any, Any, Any], seconds: float | None, reaper: Reaper) -> Any:
-    """Return what a new coroutine returns. Raises `DeadlineReached` after so many seconds."""
+def _find_error(
+    thrown: BaseException | None, wait: Wait, coroutine: Coroutine[Any, Any, Any], reaper: Reaper
+) -> BaseException | None:
+    """Return the error to throw into the coroutine. Raises the reason if its grace time is over and it still runs."""
+    if wait.is_over and wait.was_stopped:
+        reaper.take(coroutine)  # closing it may end a timeout inside it, which `reason` looks for
+        raise wait.reason(stuck=True) or CancelledItself
+    return wait.find_error(thrown)
+
+
+def _conclude(end: BaseException, wait: Wait) -> Any:
+    """Return what the coroutine returned. Raises the reason for which it was stopped, or its own error."""
+    reason = wait.reason() if wait.was_disturbed else None
+    if reason is not None:  # a tool's own error tells the engine how the stopped call ended
+        raise reason from end if isinstance(end, ToolError) else None
+    if isinstance(end, StopIteration):
+        return end.value
+    if isinstance(end, asyncio.CancelledError):
+        raise CancelledItself from end
+    raise end
+
+
+async def run_with_deadline(
+    coroutine: Coroutine[Any, Any, Any], seconds: float | None, reaper: Reaper, name: str = ""
+) -> Any:
+    """Return what a new coroutine returns. Raises `DeadlineReached` after so many seconds.
+
+    `name`: see `Reaper.working`.
+    """
+    outer, reaper.working = reaper.working, name
     try:
         wanted = coroutine.send(None)
     except StopIteration as stop:
         return stop.value
     except asyncio.CancelledError as error:
         raise CancelledItself from error
-    return await continue_with_deadline(coroutine, wanted, seconds, reaper)
+    finally:
+        reaper.working = outer
+    return await continue_with_deadline(coroutine, wanted, seconds, reaper, Unpaused(), name=name)
 
 
 def _current_task(wanted: Any) -> "asyncio.Task[Any]":

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import UnsetType, structs
 
@@ -81,7 +81,7 @@ class Engine:
         self._bus = bus
         self.slots = slots = slots or SlotsByOrigin()
         self.runner = Runner(artifacts, workspace, slots)
-        self.watchdog = Watchdog(slots.is_busy)
+        self.watchdog = Watchdog(slots.is_busy, self._find_working)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
         """The ids of calls that `resume` continues now."""
@@ -108,17 +108,14 @@ class Engine:
         try:
             try:
                 outcome = await self.runner.run(started)
-                if started.is_handed_over and not started.entry.outlives:  # the next process asks its question again
-                    return Pending()  # whatever the tool made of its cancellation
+                if started.is_handed_over and (not started.entry.outlives or type(outcome) is Pending):
+                    return Pending()  # the ledger has the call as it is: the next process goes on from there
                 if type(outcome) is Pending:
-                    if started.is_handed_over:  # the ledger has the call as it is: the next process goes on from there
-                        return outcome
                     outcome = await self._suspend(record, outcome)
                     if type(outcome) is Pending:
                         return outcome
             except asyncio.CancelledError:
-                if not started.stays_open():
-                    await self._finish(record, self._late_cancellation(record, record.early), started.began)
+                await self._finish_cancelled(started)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
                 cancelled = self._ledger.finish(record, self._cancellation(record.name))
@@ -135,8 +132,7 @@ class Engine:
                 record.early = None
                 self._pending.finish(record.id, record.result)
             open_work.count -= 1
-            if open_work.ended is not None:
-                open_work.notify()
+            open_work.notify()
 
     async def begin(self, call: ToolCall, caller: Caller) -> Started | ToolResult | Pending:
         """Go from *find* to *started*. Return a result when the call ends before that.
@@ -148,9 +144,7 @@ class Engine:
         try:
             if self.runner.is_stopped:  # the store is about to be closed
                 raise closed_error(call.name)
-            entry = caller.box.find(call.name)  # find, available, enabled
-            if entry is None:
-                raise caller.box.refusal(call.name)
+            entry = find_tool(call.name, caller)  # find, available, enabled
             arguments = read_arguments(entry, call.arguments)
             hooks = self._hooks
             if hooks is not None:
@@ -171,20 +165,13 @@ class Engine:
                 with self._open_work:
                     await written
             return started
-        except StoreError as error:
-            return await self._refuse(
-                record or self._refused(call, caller, entry), self._interruption(call.name, error)
-            )
-        except ToolError as error:
-            return await self._refuse(record or self._refused(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            waits = record is not None and record.state == "accepted" and caller.goes_on_elsewhere()
-            if not waits:  # else the ledger has the call, and the next process its question
+            is_accepted = record is not None and record.state == "accepted"
+            if not (is_accepted and caller.goes_on_elsewhere()):  # else the next process has its question
                 await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # even an error of a hook or the policy: a call without a verdict does not run
-            _log.exception("The call of %r could not begin", call.name)
-            failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
+            failure = self._describe_refusal(call.name, error)
             return await self._refuse(record or self._refused(call, caller, entry), failure)
 
     async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
@@ -193,6 +180,22 @@ class Engine:
 
     def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
         return refused_record(call, caller, entry, self._ledger.now())
+
+    def _describe_refusal(self, name: str, error: Exception) -> Failure:
+        """Return the result of a call that could not begin because of this error."""
+        match error:
+            case StoreError():
+                return self._interruption(name, error)
+            case ToolError():
+                return Failure(error.code, error.message)
+        _log.exception("The call of %r could not begin", name)
+        return Failure("internal_error", f"Tool {name!r} was not run: {describe_error(error)}")
+
+    async def _finish_cancelled(self, started: Started) -> None:
+        """Give a call whose caller was cancelled its result, unless it stays open for another process."""
+        if not started.stays_open():
+            record = started.record
+            await self._finish(record, self._late_cancellation(record, record.early), started.began)
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal and return the result. Return None when the call has a result already."""
@@ -316,13 +319,10 @@ class Engine:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
             verdict = self._policy.decide(entry.spec_for(arguments), call, caller)
-            started = await self._start_with_consent(
-                Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
-            )
-        except StoreError as error:
-            return await self._refuse(record, self._interruption(record.name, error))
+            resumed = Started(entry, arguments, caller, record, deadline=None, began=began, asker=self._asker)
+            started = await self._start_with_consent(resumed, verdict, call)
         except ToolError as error:
-            return await self._refuse(record, Failure(error.code, error.message))
+            return await self._refuse(record, self._describe_refusal(record.name, error))
         return await self.call(call, caller, started) if isinstance(started, Started) else started
 
     async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
@@ -507,6 +507,12 @@ class Engine:
     def open(self) -> None:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
+
+    def _find_working(self) -> tuple[Literal["Tool", "The hook"], str] | None:
+        """Return the kind and the name of the code that runs on the event loop now. Another thread calls this."""
+        if (hooks := self._hooks) is not None and hooks.working:
+            return "The hook", hooks.working
+        return ("Tool", self.runner.reaper.working) if self.runner.reaper.working else None
 
     @property
     def has_hooks(self) -> bool:

@@ -91,6 +91,11 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
+    @property
+    def working(self) -> str:
+        """The name of the hook whose code runs on the event loop now; empty: none."""
+        return self._reaper.working
+
     def close(self) -> None:
         """End the threads of hooks."""
         self._threads.close()
@@ -138,7 +143,8 @@ class Hooks:
         """Return what the hook returns. Raises `_HookFailed` with the reason when the hook fails or takes too long."""
         began = time.monotonic()
         try:
-            answer = await run_with_deadline(self._start(named, ask, *about), named.timeout, self._reaper)
+            started = self._start(named, ask, *about)
+            answer = await run_with_deadline(started, named.timeout, self._reaper, named.name)
         except DeadlineReached as error:
             raise _too_late(named) from error
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # for us: `_contain` keeps those of the hook

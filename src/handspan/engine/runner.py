@@ -51,6 +51,8 @@ class Started(Struct, gc=False):
     began: float
     """When the call began, by `time.monotonic`. It moves by the time that a person takes to answer."""
     asker: Asker
+    limit: Deadline | None = None
+    """When the tool's code is stopped; None without a limit, and before the code runs."""
     answer: Json = None
     """What the person answered before the call ran, if the tool asks for something first."""
     asked: int = 0
@@ -182,43 +184,14 @@ class Runner:
 
     async def run(self, started: Started) -> ToolResult | Pending:
         """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
-        entry = started.entry  # must stay a local variable of this name: the watchdog reads it from the stack
-        slots: Slots = entry.slots or self._find_slots(entry)
+        slots = self._slots.of_tool(started.entry)
+        if not slots.try_take() and (refused := await _wait_for_slot(slots, started)) is not None:
+            return refused
+        now, reaper = time.monotonic(), self.reaper
+        outer = reaper.working
         try:
-            if not slots.try_take():
-                await slots.take(_seconds_to_wait(started.deadline))
-        except ToolError as error:
-            return Failure(error.code, error.message)
-        except asyncio.CancelledError:
-            started.record.early = started.record.early or _disconnection(started)
-            raise
-        now = time.monotonic()
-        deadline = None
-        try:
-            if self.is_stopped:
-                raise closed_error(entry.spec.name)
-            if entry.function is not None and started.deadline is None:
-                coroutine = entry.function(**started.arguments)
-            else:
-                deadline = _find_deadline(entry, started.deadline, now)
-                caller, record = started.caller, started.record
-                ctx = ToolContext(
-                    record.id,
-                    caller.who,
-                    record.session,
-                    deadline,
-                    caller.progress,
-                    self._artifacts,
-                    self._workspace,
-                    started,
-                    started.answer,
-                    caller.box,
-                    started.stays_open if entry.outlives else not_elsewhere,
-                )
-                if entry.placement == "loop":
-                    coroutine = entry.run(started.arguments, ctx)
-                else:
-                    coroutine = self._run_aside(entry, started.arguments, ctx)
+            coroutine = self._begin(started, now)
+            reaper.working = started.entry.spec.name
             try:
                 wanted = coroutine.send(None)
             except StopIteration as stop:
@@ -226,55 +199,97 @@ class Runner:
             except asyncio.CancelledError as error:
                 raise CancelledItself from error
             else:
-                deadline = deadline or _find_deadline(entry, started.deadline, now)
-                # The deadline counts from `now`: the first step may have blocked.
-                left = None if deadline is None else deadline.at - time.monotonic()
-                self._suspended[started.record.id] = started
-                if self._hands_over:
-                    asyncio.get_running_loop().call_soon(_hand_over_client_call, started)
-                try:
-                    output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
-                finally:
-                    del self._suspended[started.record.id]
+                reaper.working = outer
+                output = await self._wait(started, coroutine, wanted, now)
             return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
-        except ToolError as error:
-            return convert_error(error)
-        except DeadlineReached as reached:
-            if started.is_handed_over:
-                return Pending()
-            if self.is_stopped:
-                return _stop_failure(entry, reached)
-            return _timeout_failure(entry, deadline, now, reached)
-        except CancelledItself:
-            return (
-                Pending()
-                if started.is_handed_over
-                else Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
-            )
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt) as error:  # for the engine, not for the tool
-            if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
-                started.record.early = convert_error(error.__cause__)
-            raise
         except BaseException as error:  # a tool's own code
-            log_fault(entry.spec.name, started.record.id, describe_traceback(error))
-            return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
+            return self._convert_error(error, started, now)
         finally:
+            reaper.working = outer
             slots.release()
             started.is_over = True
             if started.open_questions:
                 started.cancel_questions()
+
+    def _begin(self, started: Started, now: float) -> Any:
+        """Return the coroutine that runs the tool, where it belongs. `now`: when its time begins."""
+        entry = started.entry
+        if self.is_stopped:
+            raise closed_error(entry.spec.name)
+        if entry.function is not None and started.deadline is None:
+            return entry.function(**started.arguments)
+        started.limit = _find_deadline(entry, started.deadline, now)
+        caller, record = started.caller, started.record
+        ctx = ToolContext(
+            record.id,
+            caller.who,
+            record.session,
+            started.limit,
+            caller.progress,
+            artifacts=self._artifacts,
+            workspace=self._workspace,
+            person=started,
+            answer=started.answer,
+            tools=caller.box,
+            stays_open=started.stays_open if entry.outlives else not_elsewhere,
+        )
+        if entry.placement == "loop":
+            return entry.tool.run(started.arguments, ctx)
+        return self._run_aside(entry, started.arguments, ctx)
+
+    async def _wait(self, started: Started, coroutine: Coroutine[Any, Any, Any], wanted: Any, now: float) -> Any:
+        """Return the output of a tool that waits for `wanted`. Raises `DeadlineReached`."""
+        limit = started.limit = started.limit or _find_deadline(started.entry, started.deadline, now)
+        left = None if limit is None else limit.at - time.monotonic()  # the first step may have blocked
+        self._suspended[started.record.id] = started
+        if self._hands_over:
+            asyncio.get_running_loop().call_soon(_hand_over_client_call, started)
+        try:
+            name = started.entry.spec.name
+            return await continue_with_deadline(coroutine, wanted, left, self.reaper, started, grace=GRACE, name=name)
+        finally:
+            del self._suspended[started.record.id]
+
+    def _convert_error(self, error: BaseException, started: Started, now: float) -> ToolResult | Pending:
+        """Return the outcome of a tool that ended with this error. Raises it again if it is for the engine."""
+        entry = started.entry
+        match error:
+            case ToolError():
+                return convert_error(error)
+            case DeadlineReached() | CancelledItself() if started.is_handed_over:
+                return Pending()
+            case DeadlineReached() if self.is_stopped:
+                return _stop_failure(entry, error)
+            case DeadlineReached():
+                return _timeout_failure(entry, started.limit, now, error)
+            case CancelledItself():
+                return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+            case asyncio.CancelledError() | GeneratorExit() | KeyboardInterrupt():
+                if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
+                    started.record.early = convert_error(error.__cause__)
+                raise error
+        log_fault(entry.spec.name, started.record.id, describe_traceback(error))
+        return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
 
     def _run_aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
         """Return the coroutine of a tool that runs on a thread or in a process."""
         if entry.placement == "thread":
             ctx.progress = _report_on_loop(ctx.progress)
             ctx.person = _PersonOnLoop(ctx.person)
-            return self.threads.run(entry.run, arguments, ctx)
+            return self.threads.run(entry.tool.run, arguments, ctx)
         return self.workers.run(entry.tool, arguments, ctx)
 
-    def _find_slots(self, entry: Entry) -> Slots:
-        slots = entry.slots = self._slots.of_tool(entry)
-        return slots
+
+async def _wait_for_slot(slots: Slots, started: Started) -> Failure | None:
+    """Wait for a slot and take it. Return a failure when there is none in time."""
+    try:
+        await slots.take(_seconds_to_wait(started.deadline))
+    except ToolError as error:
+        return Failure(error.code, error.message)
+    except asyncio.CancelledError:
+        started.record.early = started.record.early or _disconnection(started)
+        raise
+    return None
 
 
 def _hand_over_client_call(started: Started) -> None:

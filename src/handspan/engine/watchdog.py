@@ -1,18 +1,17 @@
 """Names the tool or the hook that blocks the event loop (SPEC T3).
 
-While calls run, a thread asks the loop to run a callback. When the callback does not run in time, the thread reads the
-name from the stack of the loop's thread: so a call does not have to note its name anywhere.
+While calls run, a thread asks the loop to run a callback. When the callback does not run in time, the code that runs
+blocks the loop: the runner and the hooks note the name of theirs while it runs (`Reaper.working`).
 """
 
 import asyncio
 import logging
-import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from handspan.engine.hooks import NamedHook
-from handspan.registry.entry import Entry
+Kind: TypeAlias = Literal["Tool", "The hook"]
+"""What blocks the loop, for the log."""
 
 _log = logging.getLogger(__name__)
 
@@ -20,9 +19,15 @@ _log = logging.getLogger(__name__)
 class Watchdog:
     """Watches one event loop from its own thread."""
 
-    def __init__(self, is_busy: Callable[[], bool], seconds: float = 1.0) -> None:
-        """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is logged."""
+    def __init__(
+        self, is_busy: Callable[[], bool], find_working: Callable[[], tuple[Kind, str] | None], seconds: float = 1.0
+    ) -> None:
+        """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is logged.
+
+        `find_working`: returns the kind and the name of the code that runs on the loop now, if it is a tool or a hook.
+        """
         self._is_busy = is_busy
+        self._find_working = find_working
         self._seconds = seconds
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -31,7 +36,7 @@ class Watchdog:
 
     def open(self) -> None:
         """Begin to watch the running loop."""
-        args = (asyncio.get_running_loop(), threading.get_ident())
+        args = (asyncio.get_running_loop(),)
         self._thread = threading.Thread(target=self._watch, args=args, name="handspan-watchdog", daemon=True)
         self._thread.start()
 
@@ -39,7 +44,7 @@ class Watchdog:
         """Stop watching."""
         self._closing.set()
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._closing.wait(self._seconds):
             if not self._is_busy():
                 continue
@@ -49,12 +54,12 @@ class Watchdog:
             except RuntimeError:  # the loop is closed
                 return
             if not answered.wait(self._seconds):
-                self._report(loop_thread)
+                self._report()
                 while not answered.wait(self._seconds) and not self._closing.is_set() and not loop.is_closed():
                     pass  # report each block once; a loop that is closed never answers
 
-    def _report(self, loop_thread: int) -> None:
-        found = _find_on_stack(loop_thread)
+    def _report(self) -> None:
+        found = self._find_working()
         if found is None:
             return
         kind, name = found
@@ -68,23 +73,7 @@ class Watchdog:
         self.blocked[name] = self.blocked.get(name, 0) + 1
 
 
-_REMEDIES: Final = {
+_REMEDIES: Final[dict[Kind, str]] = {
     "Tool": "make it a plain function, or move it aside with @tool(thread=True)",
     "The hook": "make its methods plain functions, which run on threads",
 }
-
-
-def _find_on_stack(thread: int) -> tuple[str, str] | None:
-    """Return the kind and the name of what blocks this thread. A hook is found before the tool that it checks.
-
-    The search reads local variables of the frames: `named` in `hooks.py`, `entry` in `runner.py`.
-    """
-    frame = sys._current_frames().get(thread)
-    while frame is not None:
-        named, entry = frame.f_locals.get("named"), frame.f_locals.get("entry")
-        if isinstance(named, NamedHook):
-            return "The hook", named.name
-        if isinstance(entry, Entry):
-            return "Tool", entry.spec.name
-        frame = frame.f_back
-    return None

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from msgspec import UnsetType, structs
 
@@ -44,9 +43,7 @@ class Entry:
         "placement",
         "questions",
         "result_source",
-        "run",
         "scope",
-        "slots",
         "spec",
         "starts_at_once",
         "suspends",
@@ -92,11 +89,8 @@ class Entry:
             handling.answered_by,
             handling.internal,
         )
-        self.run: Any = tool.run
         self.function = _find_function(tool, self.placement)
         """An async function that takes the arguments alone: the engine calls it without a context."""
-        self.slots: Any = None
-        """The engine stores the tool's `Slots` here (`engine/concurrency.py`): so a call needs no lookup."""
         self.own_timeout = spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
         """The timeout that the tool has if no setting gives it another one."""
         self.timeout: float | None
