@@ -11,11 +11,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import httpx2
-import msgspec
 import pytest
 
 from handspan import ToolContext, tool
 from handspan.config.load import load_settings
+from handspan.core.events import QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Annotations
@@ -451,29 +451,14 @@ async def test_a_call_of_a_program_that_outlasts_the_grace_waits_for_the_device_
 # Gateways inside another program.
 
 
-class InsideClient:
-    """A client of a gateway in this process."""
-
-    def __init__(self) -> None:
-        self.is_asked = asyncio.Event()
-
-    def on_message(self, data: bytes) -> None:
-        if b'"type":"question"' in data:
-            self.is_asked.set()
-
-
 async def test_a_question_of_a_command_without_a_gateway_is_open_when_the_command_has_ended(tmp_path: Path) -> None:
     given: JsonObject = {"workspace": str(tmp_path / "workspace"), "state": str(tmp_path / "state"), "agents": ASKING}
     inside = InsideGateway(load_settings(None, {"HOME": str(tmp_path)}, given), model="offline")
     await inside.open()
-    socket, client = await inside.connect("ws://127.0.0.1/ws/chat?session_id=s"), InsideClient()
-    socket.listen(client)
-    for frame in (
-        {"type": "connect", "role": "chat", "capabilities": ["events", "resume"]},
-        {"type": "message", "content": "what time is it?", "id": "m1"},
-    ):
-        socket.send_text(msgspec.json.encode(frame))
-    await soon(client.is_asked.wait())
+    async with inside.chat("s", "", on_message=lambda _: None) as chat:
+        async for event in chat.send("what time is it?"):
+            if isinstance(event, QuestionAsked):
+                break
     await soon(inside.close())
     async with gateway_in(tmp_path) as gateway:
         [question] = await questions_of(gateway)

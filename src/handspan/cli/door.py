@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -23,8 +24,8 @@ from handspan.core.errors import ConfigError, HandspanError
 if TYPE_CHECKING:
     import ssl
 
+    from handspan.cli.chat.chat_link import ChatLink, ChatWatcher
     from handspan.cli.remote import Remote
-    from handspan.client.client import Client
     from handspan.client.threads import CallThreads
     from handspan.gateway.inside import InsideGateway
 
@@ -122,14 +123,15 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
         answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers, on_loop)
         return answered
 
-    def client() -> "Client":
+    def chat(session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
         from handspan.client.client import Client
         from handspan.client.ws import Backoff
 
         backoff = Backoff(longest=_LONGEST_WAIT)
-        return Client(remote.url, remote.token, backoff=backoff, tls=remote.tls, locate=remote.locate)
+        client = Client(remote.url, remote.token, backoff=backoff, tls=remote.tls, locate=remote.locate)
+        return client.chat(session, agent, on_state=watcher.on_state, on_channel_message=watcher.on_message)
 
-    return Requests(remote.url, send, client)
+    return Requests(remote.url, send, chat)
 
 
 def _inside_requests(inside: "InsideGateway") -> Requests:
@@ -144,12 +146,10 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
         answer = await inside.send(method, path, data, given, on_line)
         return check_answer("This gateway", answer.status, answer.body)
 
-    def client() -> "Client":
-        from handspan.client.client import Client
+    def chat(session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
+        return inside.chat(session, agent, watcher.on_message)
 
-        return Client(URL, open_link=inside.connect)
-
-    return Requests(URL, send, client)
+    return Requests(URL, send, chat)
 
 
 # Modules that a function loads: a command that does not need them starts sooner.

@@ -12,7 +12,7 @@ from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList, AgentView
 
 if TYPE_CHECKING:
-    from handspan.client.client import Client
+    from handspan.cli.chat.chat_link import OpenChat
     from handspan.wire.rest.sessions import SessionView
 
 T = TypeVar("T")
@@ -77,10 +77,9 @@ Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer
 class Requests:
     """Sends requests to one gateway, wherever it runs."""
 
-    def __init__(self, url: str, send: SendRequest, client: Callable[[], "Client"]) -> None:
+    def __init__(self, url: str, send: SendRequest, chat: "OpenChat") -> None:
         self.url = url
-        self.client = client
-        """Makes a client of this gateway, to chat with."""
+        self.chat = chat
         self._send = send
 
     async def get(self, path: str, form: type[T], **query: str) -> T:

@@ -1,38 +1,37 @@
 """A gateway inside this process, without a port: for commands that find no running gateway.
 
-Requests are ASGI calls; a chat is an ASGI WebSocket whose two ends pass messages in memory. No server and no WebSocket
-library is loaded: that would take longer than the command itself. Several processes may use the same state folder: the
-store's leases keep them apart.
+Requests are ASGI calls; a chat calls its session (`inside_chat.py`). No server, no WebSocket library and no client is
+loaded: that would take longer than the command itself. Several processes may use the same state folder: the store's
+leases keep them apart.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 from starlette.types import Receive, Send
 
 from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR
-from handspan.core.tasks import Tasks
-from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
+from handspan.gateway.inside_chat import InsideChat
+from handspan.wire.ws_frames import ChannelMessage
 
 URL: Final = "http://127.0.0.1"
 """The address in requests. Nothing listens there."""
 _HEAD: Final = {
-    "type": "",
+    "type": "http",
+    "scheme": "http",
     "asgi": {"version": "3.0"},
     "http_version": "1.1",
     "client": ("127.0.0.1", 0),
     "root_path": "",
 }
-_ABNORMAL: Final = 1006
-"""The close code of a connection that broke off."""
 _NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources", "/api/doctor")
 """Paths whose answers depend on MCP servers."""
 _WAITS: Final = "/login/wait"
@@ -48,30 +47,20 @@ class InsideAnswer(Struct, frozen=True):
     body: bytes
 
 
-class InsideListener(Protocol):
-    """The client's listener for messages of a chat."""
-
-    def on_message(self, data: bytes) -> None:
-        """Take a message of the gateway. Must not block."""
-        ...
-
-
 class InsideGateway:
-    """Opens a gateway for this process alone: `open`, then requests and connections, then `close`."""
+    """Opens a gateway for this process alone: `open`, then requests and chats, then `close`."""
 
     def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str = "") -> None:
         """`model`, if given, answers for every agent."""
         self._gateway = Gateway(settings, config_folder, model=model, is_inside=True)
         self._prefix = settings.gateway.path_prefix
-        self._connections = Tasks()
 
     async def open(self) -> None:
         """Make the gateway ready for requests."""
         await self._gateway.open()
 
     async def close(self) -> None:
-        """End the connections, then the gateway."""
-        await self._connections.close()
+        """Close the gateway."""
         await self._gateway.close()
 
     async def send(
@@ -86,7 +75,7 @@ class InsideGateway:
         if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
             await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
-        scope = self._scope("http", path, headers) | {"method": method}
+        scope = self._scope(method, path, headers)
         await self._gateway.asgi(scope, exchange.receive, exchange.send)
         return InsideAnswer(exchange.status, b"".join(exchange.pieces))
 
@@ -100,7 +89,7 @@ class InsideGateway:
         """
         await self._gateway.app.mcp.settle(0)
         stream = InsideStream(body)
-        scope = self._scope("http", path, headers) | {"method": method}
+        scope = self._scope(method, path, headers)
         task = asyncio.create_task(self._serve(scope, stream.receive, stream.send))
         task.add_done_callback(stream.end)
         try:
@@ -110,27 +99,34 @@ class InsideGateway:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def connect(self, url: str) -> "InsideSocket":
-        """Return a WebSocket connection to this address, made as the operator."""
+    @asynccontextmanager
+    async def chat(
+        self, session_id: str, agent: str, on_message: Callable[[ChannelMessage], None]
+    ) -> AsyncGenerator[InsideChat]:
+        """Yield this session, or a new one, as a chat of the operator, with this agent or the session's own.
+
+        `on_message` gets what agents write to the person. Raises `SessionRefused`.
+        """
         await self._gateway.app.mcp.settle(_SERVER_SECONDS)
-        parts, end = urlsplit(url), GatewayEnd()
-        end.is_accepted = asyncio.get_running_loop().create_future()
-        scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}
-        scope["extensions"][EXTENSION] = end
-        self._connections.start(self._serve(scope, end.receive, end.answer))
-        await end.is_accepted
-        return end.client
+        parts = self._gateway.parts
+        bound = await parts.sessions.bind(session_id or None, OPERATOR, agent=agent)
+        release = parts.sessions.announce(bound, OPERATOR.owner)
+        chat = InsideChat(parts, bound, on_message)
+        release()  # the chat listens to the session now
+        try:
+            yield chat
+        finally:
+            chat.close()
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await self._gateway.asgi(scope, receive, send)
 
-    def _scope(self, kind: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
         given = [(b"host", b"127.0.0.1"), *((k.lower().encode(), v.encode("latin-1")) for k, v in headers.items())]
         raw, _, query = (self._prefix + path).partition("?")
         admitted = Admitted(OPERATOR, "", "header")
         return _HEAD | {
-            "type": kind,
-            "scheme": "http",
+            "method": method,
             "path": unquote(raw),
             "raw_path": raw.encode("latin-1"),
             "query_string": query.encode("latin-1"),
@@ -213,115 +209,3 @@ class InsideStream:
                 yield line.decode()
         if rest:
             yield rest.decode()
-
-
-class GatewayEnd:
-    """The gateway's end of a connection in memory; `client` is the client's end."""
-
-    backlog_limit = 0
-
-    def __init__(self) -> None:
-        self.client = InsideSocket(self)
-        self.is_accepted: asyncio.Future[None]
-        self._receiver: Receiver | None = None
-        self._is_over = False
-
-    async def receive(self) -> dict[str, Any]:
-        """Return the one message that comes through ASGI. All others go to the receiver directly."""
-        return {"type": "websocket.connect"}
-
-    async def answer(self, message: Any) -> None:
-        """Take the gateway's decision: the connection is accepted, or refused."""
-        if not self.is_accepted.done():
-            self.is_accepted.set_result(None)
-        if message["type"] != "websocket.accept":
-            self.client.end(_ABNORMAL, "refused")
-
-    def let_in(self, message_bytes: Callable[[], int]) -> None:
-        """Do nothing: messages of this process have no limit."""
-
-    def take(self, receiver: Receiver) -> None:
-        """Give every message to `receiver` from now on."""
-        self._receiver = receiver
-
-    def send_text(self, data: bytes) -> None:
-        """Send a message to the client."""
-        if not self._is_over:
-            asyncio.get_running_loop().call_soon(self.client.deliver, data)
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        """End the connection."""
-        self.end(code, reason)
-
-    def abort(self) -> None:
-        """End the connection."""
-        self.end(_ABNORMAL, "")
-
-    def pause(self, seconds: float) -> None:
-        """Do nothing: a client in this process is not slowed down."""
-
-    def deliver(self, data: bytes) -> None:
-        """Give a message of the client to the gateway."""
-        if self._receiver is not None and not self._is_over:
-            self._receiver.on_message(data)
-
-    def end(self, code: int, reason: str) -> None:
-        """End the connection, and tell both ends once."""
-        if not self._is_over:
-            self._is_over = True
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self.client.end, code, reason)
-            if self._receiver is not None:
-                loop.call_soon(self._receiver.on_close, code)
-
-
-class InsideSocket:
-    """The client's end of a connection in memory."""
-
-    paused = False
-    close_exc: Exception | None = None
-
-    def __init__(self, other: GatewayEnd) -> None:
-        self._other = other
-        self._listener: InsideListener | None = None
-        self._early: list[bytes] = []
-        """Messages that came before there was a listener."""
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the listener gets nothing more."""
-        self.close_code: int | None = None
-        self.close_reason: str | None = None
-
-    def listen(self, listener: InsideListener) -> None:
-        """Give every message to this listener, first those that came before it."""
-        self._listener = listener
-        early, self._early = self._early, []
-        for data in early:
-            self.deliver(data)
-
-    def deliver(self, data: bytes) -> None:
-        """Give a message of the gateway to the listener; keep it while there is none."""
-        if self._listener is None:
-            self._early.append(data)
-        elif not self.over.done():
-            self._listener.on_message(data)
-
-    def send_text(self, data: bytes) -> bool:
-        """Send a message to the gateway. Return False when the connection is over."""
-        if self.over.done():
-            return False
-        asyncio.get_running_loop().call_soon(self._other.deliver, data)
-        return True
-
-    async def wait_writable(self) -> None:
-        """Return at once: the gateway takes every message when it is sent."""
-
-    async def close(self, code: int = 1000) -> None:
-        """End the connection."""
-        self._other.end(code, "")
-        await self.over
-
-    def end(self, code: int, reason: str) -> None:
-        """Note that the connection is over, and why."""
-        if not self.over.done():
-            self.close_code, self.close_reason = code, reason
-            self.over.set_result(None)

@@ -1,19 +1,19 @@
 """A conversation with an agent of a gateway: its words, its questions, its end (SPEC A2, A4, P5)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from handspan.cli.chat.chat_link import ChatLink
 from handspan.cli.chat.lines import Show
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.requests import AUTO, RemoteRefused, Requests, find_agent, find_session, segment
 from handspan.cli.terminal_questions import TerminalQuestions, ask_here
-from handspan.client.chat import Chat, EventStream
-from handspan.client.connection import State
 from handspan.core.errors import HandspanError, ToolError
-from handspan.core.events import CallFinished, Ended, QuestionAsked
+from handspan.core.events import CallFinished, Ended, Event, QuestionAsked
 from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.models import ChosenModel
@@ -53,12 +53,17 @@ class TerminalChat:
         self._questions = questions
         self._model = model
         self._shows_images = shows_images
-        self._client = requests.client()
-        self._chat: Chat | None = None
+        self._link: ChatLink | None = None
+        self._opened = AsyncExitStack()
+        """Closes the link."""
         self._agent: AgentView
         self._choosing: asyncio.Task[ChosenModel] | None = None
         """Finds out which model answers, while the conversation begins without knowing (SPEC M5)."""
         self._chosen: ChosenModel
+        self._running: asyncio.Task[Ended] | None = None
+        """The turn that runs."""
+        self._aborting: list[asyncio.Task[None]] = []
+        """The task that aborts it."""
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         """The tasks that ask the person, by the ids of the call and of the question."""
         self._is_lost = False
@@ -105,16 +110,20 @@ class TerminalChat:
 
     async def say(self, text: str) -> Ended:
         """Run one turn and return its end. Ctrl-C aborts the turn; a second one does not wait for the gateway."""
+        link = await self._ready_link()
         attached, self._attached = self._attached, []
         try:
-            return await self._run(lambda chat: chat.send(text, parts=attached))
+            with hear_ctrl_c(self._abort):
+                return await self._await_end(asyncio.create_task(self._turn(link, link.send(text, parts=attached))))
         except HandspanError:  # the message was not sent: the next one gets the files
             self._attached = [*attached, *self._attached]
             raise
 
     async def retry(self) -> Ended:
         """Let the model answer the last message again."""
-        return await self._run(lambda chat: chat.regenerate())
+        link = await self._ready_link()
+        with hear_ctrl_c(self._abort):
+            return await self._await_end(asyncio.create_task(self._turn(link, link.regenerate())))
 
     async def enter(self, session_id: str, agent: str) -> None:
         """Go on with this session, or begin a new one: with this agent, or the session's own."""
@@ -180,36 +189,43 @@ class TerminalChat:
 
     # The turn.
 
-    async def _run(self, begin: Callable[[Chat], EventStream]) -> Ended:
-        """Run a turn and return its end. The first Ctrl-C aborts it at the gateway, the second leaves it."""
+    async def _ready_link(self) -> ChatLink:
+        """Return a link on which a turn can begin, and wait until the model is known."""
         if isinstance(self._questions, TerminalQuestions):
             self._questions.note_typed()
-        if self._is_lost or self._chat is None or self._chat.is_over:
+        link = self._link
+        if self._is_lost or link is None or link.is_over:
             await self._leave()
-            await self._connect(self.session_id, self.named_agent)
+            link = await self._connect(self.session_id, self.named_agent)
         await self._await_choice()
-        aborting: list[asyncio.Task[None]] = []
+        return link
 
-        def abort() -> None:
-            if aborting:
-                turn.cancel()
-            else:
-                aborting.append(asyncio.create_task(self._abort(turn)))
+    async def _await_end(self, turn: asyncio.Task[Ended]) -> Ended:
+        """Return the end of the turn, also of one that was left."""
+        self._running = turn
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                raise
+            self._is_lost = True
+            return self._show_end(Ended("aborted"))
+        finally:
+            self._running = None
+            await _cancel(*self._aborting)
+            self._aborting.clear()
+            self.show.rest()
 
-        with hear_ctrl_c(abort):
-            turn = asyncio.create_task(self._turn(begin(self._current_chat)))
-            try:
-                return await turn
-            except asyncio.CancelledError:
-                if not turn.cancelled():
-                    raise
-                self._is_lost = True
-                return self._show_end(Ended("aborted"))
-            finally:
-                await _cancel(*aborting)
-                self.show.rest()
+    def _abort(self) -> None:
+        """Abort the turn at the gateway. The second time, leave it: the gateway may not answer."""
+        if self._running is None or self._link is None:
+            return
+        if self._aborting:
+            self._running.cancel()
+        else:
+            self._aborting.append(asyncio.create_task(self._abort_turn(self._link, self._running)))
 
-    async def _turn(self, events: EventStream) -> Ended:
+    async def _turn(self, link: ChatLink, events: AsyncIterator[Event]) -> Ended:
         """Show the events of a turn, ask its questions, and return its end."""
         ended: Ended | None = None
         self._with_images.clear()
@@ -218,7 +234,7 @@ class TerminalChat:
                 self.show(event)
                 match event:
                     case QuestionAsked(question=question):
-                        self._asking[question.call_id, question.id] = asyncio.create_task(self._ask(question))
+                        self._asking[question.call_id, question.id] = asyncio.create_task(self._ask(link, question))
                     case CallFinished(id=call_id, envelope=envelope):
                         if self._shows_images and _IMAGE in envelope:
                             self._with_images.add(call_id)
@@ -236,14 +252,14 @@ class TerminalChat:
             await self._show_images()
         return ended
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, link: ChatLink, question: Question) -> None:
         """Ask the person at this terminal, until the question is over: it may be answered elsewhere first."""
         asking = asyncio.create_task(self._ask_here(question))
-        over = asyncio.create_task(self._current_chat.closed(question.id))
+        over = asyncio.create_task(link.closed(question.id))
         try:
             await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
-                await self._current_chat.give(question.id, asking.result())
+                await link.give(question.id, asking.result())
         finally:
             await _cancel(asking, over)
 
@@ -257,7 +273,7 @@ class TerminalChat:
             self._asked_here -= 1
             held, self._held = self._held, []
             for message in held:
-                self._on_message(message)
+                self.on_message(message)
 
     async def _show_images(self) -> None:
         """Show the images of this turn's results."""
@@ -274,11 +290,11 @@ class TerminalChat:
         except ToolError as error:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
-    async def _abort(self, turn: asyncio.Task[Ended]) -> None:
+    async def _abort_turn(self, link: ChatLink, turn: asyncio.Task[Ended]) -> None:
         """Abort the turn at the gateway, and tell the person when the gateway does not answer soon."""
         waiting = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self.show.note, _NO_WORD)
         try:
-            if not await self._current_chat.abort():  # nothing runs at the gateway, whatever the task waits for
+            if not await link.abort():  # nothing runs at the gateway, whatever the task waits for
                 turn.cancel()
         finally:
             waiting.cancel()
@@ -289,33 +305,26 @@ class TerminalChat:
 
     # The session.
 
-    @property
-    def _current_chat(self) -> Chat:
-        assert self._chat is not None  # `_run` opens it
-        return self._chat
-
-    async def _connect(self, session_id: str, agent: str) -> None:
-        """Open a connection for this session. The connection names its agent when it begins."""
+    async def _connect(self, session_id: str, agent: str) -> ChatLink:
+        """Open a link to this session. The link names its agent when it begins."""
         self.session_id, self.named_agent = session_id, agent
-        chat = self._client.chat(
-            session_id or None, agent or None, on_state=self._on_state, on_channel_message=self._on_message
-        )
-        self._chat = await chat.__aenter__()
-        self.session_id, self._is_lost = self._chat.session_id, False
+        link = self._link = await self._opened.enter_async_context(self.requests.chat(session_id, agent, self))
+        self.session_id, self._is_lost = link.session_id, False
+        return link
 
     async def _leave(self) -> None:
-        chat, self._chat = self._chat, None
-        if chat is not None:
-            await chat.__aexit__(None, None, None)
+        self._link = None
+        await self._opened.aclose()
 
-    def _on_state(self, state: State) -> None:
-        is_up = state == "connected" or self._chat is None  # the first connection is no news
+    def on_state(self, state: str) -> None:
+        """Show that the link is lost, or there again."""
+        is_up = state == "connected" or self._link is None  # the first connection is no news
         if is_up != self._was_up and state in ("connected", "reconnecting"):
             self._was_up = is_up
             self.show.link(is_up)
             self.on_link(is_up)
 
-    def _on_message(self, message: ChannelMessage) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         """Show what an agent writes to the person, but not into a question."""
         if self._asked_here:
             self._held.append(message)
