@@ -30,7 +30,8 @@ from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.late_results import LateResults, TakeLate
-from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.peer import Peer
+from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.nodes.client_rows import ClientRows

@@ -641,7 +641,7 @@ async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(p
 async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half_open(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handspan.gateway.clients.ws.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("handspan.gateway.clients.conflicting_clients.ANSWER_SECONDS", 0.1)
     async with place.client("?session_id=two") as first:
         await first.connected()
         await first.offers(INFO)
@@ -659,7 +659,7 @@ async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half
 async def test_a_client_that_leaves_while_its_tool_waits_for_another_ones_answer_leaves_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handspan.gateway.clients.ws.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("handspan.gateway.clients.conflicting_clients.ANSWER_SECONDS", 0.2)
     async with place.client("?session_id=two") as first:
         await first.connected()
         await first.offers(INFO)

@@ -21,7 +21,7 @@ from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.tasks import Tasks
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.sources.ws.outcome import attachment
 from handspan.wire.ws_frames import (

@@ -2,7 +2,8 @@
 
 import logging
 
-from handspan.gateway.clients.peers import NORMAL_CLOSES, Peer
+from handspan.gateway.clients.peer import Peer
+from handspan.gateway.clients.peers import NORMAL_CLOSES
 from handspan.wire.ws_frames import ToolsRegistered
 
 _log = logging.getLogger(__name__)

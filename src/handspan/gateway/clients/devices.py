@@ -8,11 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
-
-from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.names import SEPARATOR
@@ -20,148 +17,19 @@ from handspan.core.principals import Origin
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
-from handspan.gateway.clients.device_labels import check_label, clean_label, describe_kept_label, number_label
+from handspan.gateway.clients.device_info import DeviceInfo, clean_notes, describe_device
+from handspan.gateway.clients.device_labels import check_label, clean_label, describe_kept_label
 from handspan.gateway.clients.device_writer import DeviceWriter
-from handspan.wire.ws_frames import DeviceNotes, DeviceScope, RejectedTool
+from handspan.gateway.clients.owned_devices import Fingerprints, KnownDevice, OwnedDevices
+from handspan.wire.ws_frames import DeviceNotes, RejectedTool
 
 _SEEN_AGAIN: Final = 60.0
 """Seconds after which the time of a device that is seen again is stored."""
 _LONGEST_NAME: Final = 100
 _MAX_GONE: Final = 256
 """The most tools of a device that are remembered after it stopped offering them."""
-_MAX_NOTES: Final = 64
-_LONGEST_NOTE: Final = 1000
-NO_NOTES: Final = DeviceNotes()
 MAX_DEVICES: Final = 20_000
 """The most devices of one owner. Beyond that, the devices that were away for the longest time are forgotten."""
-
-
-class DeviceInfo(Struct, frozen=True):
-    """A device, as its owner sees it."""
-
-    id: str
-    label: str
-    name: str
-    connected: bool
-    last_seen: float | None
-    """Now, for a connected device; else to the minute."""
-    tools: tuple[str, ...]
-    """The tools that the device offered last, by its own names for them."""
-    changed: tuple[str, ...]
-    """Tools whose definition changed, which no person has looked at yet."""
-    notes: DeviceNotes = NO_NOTES
-    """What the device says of itself, since this process runs."""
-    connected_as: str = ""
-    """The label in use until the next connection, where a person has given the device another one; else empty."""
-    notice: str = ""
-    """Why it does not have the label that it asked for; empty if it has, or if another device has that label."""
-    refused: tuple[RejectedTool, ...] = ()
-    """The tools that it offered on this connection and does not have, and why."""
-
-
-class _Tools(dict[str, str]):
-    """Fingerprints by tool name. Devices with the same tools share one object."""
-
-    __slots__ = ("__weakref__",)
-
-
-class _Device:
-    """What is known about one device."""
-
-    __slots__ = (
-        "changed",
-        "gone",
-        "id",
-        "is_connected",
-        "is_elsewhere",
-        "is_kept",
-        "kept_label",
-        "label",
-        "label_now",
-        "last_seen",
-        "name",
-        "notes",
-        "refused",
-        "token",
-        "tools",
-    )
-
-    def __init__(self, device_id: str, label: str, name: str, last_seen: float, none: _Tools) -> None:
-        self.id = device_id
-        self.label = label
-        self.name = name
-        self.last_seen = last_seen
-        self.tools = none
-        self.gone = none
-        """The fingerprints of tools that the device does not offer any more."""
-        self.changed: tuple[str, ...] = ()
-        self.notes = NO_NOTES
-        self.kept_label = ""
-        """A label that the device asked for or had, and that a source of the gateway keeps; empty: there is none."""
-        self.refused: tuple[RejectedTool, ...] = ()
-        self.token = ""
-        """The hash of the access token that the device connected with last."""
-        self.label_now = ""
-        """The label in use while the device is connected or may come back. A new `label` is for its next connection."""
-        self.is_connected = False
-        self.is_elsewhere = False
-        """Whether the device is connected to another node."""
-        self.is_kept = True
-        """False when the owner removed the device while it was connected."""
-
-
-class _Owned:
-    """The devices of one owner. No two of them share a label, and no one gets a label that is reserved."""
-
-    __slots__ = ("by_id", "by_label", "is_reserved", "taken")
-
-    def __init__(self, is_reserved: Callable[[str], bool]) -> None:
-        self.is_reserved = is_reserved
-        self.by_id: dict[str, _Device] = {}
-        self.by_label: dict[str, _Device] = {}
-        self.taken: dict[str, int] = {}
-        """For each label, how many of its numbered forms are in use from the first on: a search begins after them."""
-
-    def match(self, wanted: str) -> tuple[str, _Device | None]:
-        """Return the id for a device that asks for this label now, and the device if it is known.
-
-        A known device is one that is away and has asked for this label, or was given it by a person.
-        """
-        while True:
-            label = number_label(wanted, self.taken.get(wanted, 0) + 1)
-            known = [device for device in (self.by_id.get(label), self.by_label.get(label)) if device is not None]
-            away = next((device for device in known if not device.label_now), None)
-            if away is not None:
-                return away.id, away
-            if not known and not self.is_reserved(label):
-                return label, None
-            self.taken[wanted] = self.taken.get(wanted, 0) + 1
-
-    def unused_label(self, label: str, device_id: str) -> str:
-        """Return this label, with a number if another device has it: two gateways may share one database."""
-        if label == device_id and label not in self.by_label:
-            return device_id  # one string in memory for both
-        labels = (number_label(label, number) for number in count(1))
-        return next(label for label in labels if label not in self.by_label)
-
-    def leave_reserved_label(self, device: _Device) -> None:
-        """Give the device another label if its own is reserved: for good, so that its tools keep their names."""
-        before = device.label
-        if self.is_reserved(before):
-            labels = (number_label(before, number) for number in count(2))
-            device.label = next(label for label in labels if label not in self.by_label and not self.is_reserved(label))
-            self.by_label.pop(before, None)
-            self.by_label[device.label] = device
-            self.taken.clear()
-
-    def add(self, device: _Device) -> None:
-        self.by_id[device.id] = self.by_label[device.label] = device
-
-    def remove(self, device: _Device) -> None:
-        del self.by_id[device.id]
-        self.by_label.pop(device.label, None)
-        self.by_label.pop(device.label_now, None)
-        self.taken.clear()
 
 
 class Devices:
@@ -177,8 +45,8 @@ class Devices:
         self._book = book
         self._clock = clock
         self._keeper = keeper
-        self._owners: dict[str, _Owned] = {}
-        self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
+        self._owners: dict[str, OwnedDevices] = {}
+        self._same: WeakValueDictionary[bytes, Fingerprints] = WeakValueDictionary()
         """The tools that devices share, by their hash."""
         self._none = self._share({})
         self._writer = DeviceWriter(book)
@@ -189,7 +57,7 @@ class Devices:
         """Read the stored devices."""
         for row in await self._book.all():
             owned = self._of(row.owner)
-            device = _Device(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
+            device = KnownDevice(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed, device.token = row.changed, row.token
             owned.add(device)
@@ -212,7 +80,7 @@ class Devices:
         owned, wanted = self._of(owner), clean_label(wanted, name)
         device_id, device = owned.match(wanted)
         if device is None:
-            device = _Device(device_id, device_id, "", 0.0, self._none)
+            device = KnownDevice(device_id, device_id, "", 0.0, self._none)
             self._forget_oldest(owner, owned)
             owned.add(device)
         before = (device.label, device.name, device.token)
@@ -293,7 +161,7 @@ class Devices:
         owned = self._of(owner)
         device = owned.by_label.get(label)
         if device is None:
-            device = _Device(label, label, name, self._clock(), self._none)
+            device = KnownDevice(label, label, name, self._clock(), self._none)
             owned.add(device)
         device.label_now = label
         device.is_connected = device.is_elsewhere = True
@@ -325,7 +193,7 @@ class Devices:
             known = owned.by_id.get(row.id)
             if known is None:
                 label = owned.unused_label(row.label, row.id)
-                owned.add(_Device(row.id, label, row.name, row.last_seen, self._none))
+                owned.add(KnownDevice(row.id, label, row.name, row.last_seen, self._none))
             device = owned.by_id[row.id]
             if device.label != row.label and row.label not in owned.by_label:
                 if device.label != device.label_now:
@@ -365,7 +233,7 @@ class Devices:
         """Keep what the device says of itself, cut to what a person reads."""
         device = self._find_by_current_label(owner, label)
         if device is not None:
-            device.notes = _clean_notes(notes)
+            device.notes = clean_notes(notes)
 
     def explain_absence(self, owner: str, tool: str) -> str:
         """Return why this tool is not here, if a device has it that is away or just came back; else an empty string."""
@@ -392,7 +260,7 @@ class Devices:
             await self._read_again(owner)
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
-        return [_info(device, now, self._notice(device)) for device in devices]
+        return [describe_device(device, now, self._notice(device)) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
         """Give a device a new label from its next connection on. Return False when the owner has no such device.
@@ -421,7 +289,7 @@ class Devices:
     def connected_as(self, label: str, owner: str) -> str:
         """Return the label that this device keeps until its next connection; empty if it has no other one."""
         device = self._find(owner, label)
-        return "" if device is None else _connected_as(device)
+        return "" if device is None else device.connected_as
 
     def label_now(self, label: str, owner: str) -> str:
         """Return the label under which this device is connected, or may come back; empty if neither."""
@@ -468,28 +336,28 @@ class Devices:
 
     # Inside.
 
-    def _notice(self, device: _Device) -> str:
+    def _notice(self, device: KnownDevice) -> str:
         keeper = self._keeper(device.kept_label)
         reason = "" if keeper is None else describe_kept_label(device.kept_label, keeper)
         return f"{reason} This device is called {device.label!r} here." if reason else ""
 
-    def _of(self, owner: str) -> _Owned:
+    def _of(self, owner: str) -> OwnedDevices:
         owned = self._owners.get(owner)
         if owned is None:
-            owned = self._owners[owner] = _Owned(self.is_reserved)
+            owned = self._owners[owner] = OwnedDevices(self.is_reserved)
         return owned
 
-    def _find_by_current_label(self, owner: str, label: str) -> _Device | None:
+    def _find_by_current_label(self, owner: str, label: str) -> KnownDevice | None:
         """Return the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
         return device if device is not None and label and device.label_now == label else None
 
-    def _find(self, owner: str, label: str) -> _Device | None:
+    def _find(self, owner: str, label: str) -> KnownDevice | None:
         owned = self._owners.get(owner)
         return None if owned is None else owned.by_label.get(label)
 
-    def _note_seen(self, owner: str, device: _Device, *, is_changed: bool = False) -> None:
+    def _note_seen(self, owner: str, device: KnownDevice, *, is_changed: bool = False) -> None:
         """Note that the device is here now. That alone is stored at most once a minute."""
         now = self._clock()
         if not 0 <= now - device.last_seen < _SEEN_AGAIN:
@@ -497,15 +365,15 @@ class Devices:
         if is_changed:
             self._keep(owner, device)
 
-    def _share(self, fingerprints: Mapping[str, str]) -> _Tools:
+    def _share(self, fingerprints: Mapping[str, str]) -> Fingerprints:
         """Return the one object for these fingerprints."""
         key = blake2b(repr(list(fingerprints.items())).encode(), digest_size=16).digest()
         shared = self._same.get(key)
         if shared is None:
-            shared = self._same[key] = _Tools(fingerprints)
+            shared = self._same[key] = Fingerprints(fingerprints)
         return shared
 
-    def _forget_oldest(self, owner: str, owned: _Owned) -> None:
+    def _forget_oldest(self, owner: str, owned: OwnedDevices) -> None:
         """Forget some of the devices that are away, if the owner has too many."""
         if len(owned.by_id) < MAX_DEVICES:
             return
@@ -514,32 +382,12 @@ class Devices:
             owned.remove(device)
             self._writer.delete(owner, device.id)
 
-    def _keep(self, owner: str, device: _Device) -> None:
+    def _keep(self, owner: str, device: KnownDevice) -> None:
         """Store the device soon, unless its owner removed it."""
         if device.is_kept:
             self._writer.save(_row(owner, device))
 
 
-def _row(owner: str, device: _Device) -> DeviceRow:
+def _row(owner: str, device: KnownDevice) -> DeviceRow:
     state = (device.last_seen, device.tools, device.gone, device.changed)
     return DeviceRow(owner, device.id, device.label, device.name, *state, device.token)
-
-
-def _info(device: _Device, now: float, notice: str) -> DeviceInfo:
-    seen = now if device.is_connected else device.last_seen
-    about = (tuple(device.tools), device.changed, device.notes)
-    names = (_connected_as(device), notice, device.refused)
-    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about, *names)
-
-
-def _connected_as(device: _Device) -> str:
-    return "" if device.label_now == device.label else device.label_now
-
-
-def _clean_notes(notes: DeviceNotes) -> DeviceNotes:
-    scopes = [DeviceScope(_clean(scope.name), _clean(scope.description)) for scope in notes.scopes[:_MAX_NOTES]]
-    return DeviceNotes(_clean(notes.description), scopes, [_clean(note) for note in notes.notes[:_MAX_NOTES]])
-
-
-def _clean(text: str) -> str:
-    return strip_invisible(text)[:_LONGEST_NOTE]

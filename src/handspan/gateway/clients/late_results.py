@@ -10,7 +10,7 @@ from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.store import Ledger
 from handspan.core.tasks import Tasks
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
 

@@ -8,7 +8,7 @@ from handspan.channels.page import EVERY_CLIENT
 from handspan.core.bus import Bus, MessagePosted, MessageShown
 from handspan.core.calls import new_call_id
 from handspan.core.channels import OutgoingMessage
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.gateway.live import Live
 from handspan.wire.ws_frames import ChannelMessage
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 from handspan.core.questions import Question, QuestionAction
 from handspan.core.values import strip_invisible
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws_frames import TrustAnswer, TrustRequest
 

@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -14,9 +14,11 @@ from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.core.artifacts import Artifacts
 from handspan.core.values import Json, strip_all
+from handspan.gateway.clients.conflicting_clients import WaitForConflicting
 from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
 from handspan.gateway.clients.late_results import TakeLate
-from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
+from handspan.gateway.clients.peer import Peer
+from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.clients.trust import DeviceTrust
 from handspan.gateway.entry.auth import Admitted, Auth, may
@@ -59,8 +61,6 @@ _PONG: Final = encode(PongFrame())
 _ANSWERS: Final = (ResultFrame, FailureFrame)
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 """The size of an awaited answer of a client that can't upload its files (ws.md 5.12)."""
-ANSWER_SECONDS: Final = 2.0
-"""A client that does not answer a ping within this time is dropped, if another one offers tools of the same names."""
 
 
 class WsDoors(Struct, frozen=True):
@@ -299,7 +299,7 @@ class Connection:
             case RegisterTools():
                 others = self._doors.peers.conflicting_clients(peer, frame.tools)
                 if others:
-                    _WaitForConflicting(self, self._socket, others, partial(self._register, frame, peer))
+                    WaitForConflicting(self, self._socket, others, partial(self._register, frame, peer))
                 else:
                     self._register(frame, peer)
             case UnregisterTools(names=names) if "unregister" in peer.can:
@@ -364,45 +364,3 @@ class Connection:
         self._read_at = now
         if self._credit < 0:
             self._socket.pause(-self._credit / rate)
-
-
-class _WaitForConflicting:
-    """Holds back the frames of a client that registers tools while other clients have tools of the same names.
-
-
-    It waits until each of the others has answered a ping or was dropped. One of them may be the old, half-open link of
-    the same client: the ping frees its names at once (ws.md 4.3).
-    """
-
-    def __init__(
-        self, connection: Connection, socket: Socket, others: Sequence[PeerSocket], then: Callable[[], None]
-    ) -> None:
-        self._connection = connection
-        self._socket = socket
-        self._messages: list[bytes] = []
-        self._unchecked = len(others)
-        self._then = then
-        self._is_closed = False
-        socket.pause(ANSWER_SECONDS)
-        socket.take(self)
-        for other in others:
-            other.check_alive(ANSWER_SECONDS, self._on_checked)
-
-    def on_message(self, data: bytes) -> None:
-        """Keep a message that was read before the pause."""
-        self._messages.append(data)
-
-    def on_close(self, code: int) -> None:
-        """Note that the connection is gone."""
-        self._is_closed = True
-        self._connection.on_close(code)
-
-    def _on_checked(self) -> None:
-        """Count one client as checked. After the last one, register the tools and handle the held frames."""
-        self._unchecked -= 1
-        if self._unchecked or self._is_closed:
-            return
-        self._socket.take(self._connection)
-        self._then()
-        for message in self._messages:
-            self._connection.on_message(message)

@@ -13,7 +13,8 @@ from handspan.core.calls import CallRecord
 from handspan.core.errors import StoreError
 from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
 from handspan.core.tasks import Tasks
-from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.peer import Peer
+from handspan.gateway.clients.peers import Peers
 from handspan.sources.nodes.messages import (
     GONE,
     MOVED,

@@ -22,7 +22,7 @@ from handspan.core.bus import DeviceChanged, ToolsChanged
 from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.client_rows import ClientRows

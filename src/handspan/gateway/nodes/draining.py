@@ -14,7 +14,7 @@ from typing import Final
 
 from handspan.core.errors import StoreError
 from handspan.core.nodes import NodeBook, NodeLink, NodeRecord
-from handspan.gateway.clients.peers import Peer
+from handspan.gateway.clients.peer import Peer
 from handspan.gateway.nodes.events import ClusterParts
 from handspan.sources.nodes import messages
 

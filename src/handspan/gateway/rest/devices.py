@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from handspan.gateway.clients.devices import DeviceInfo
+from handspan.gateway.clients.device_info import DeviceInfo
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, RestRequest
