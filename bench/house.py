@@ -57,7 +57,7 @@ class House:
     async def bare(self, raw: bytes = RAW) -> str:
         """Our parts alone: JSON in, validated, called, JSON out. No id, no policy, no deadline, no ledger."""
         arguments = read_arguments(self._add, raw)
-        return succeed(await self._add.run(arguments, self._ctx)).encoded.decode()
+        return succeed(await self._add.tool.run(arguments, self._ctx)).encoded.decode()
 
 
 def tool_named(name: str) -> FunctionTool[..., Any]:

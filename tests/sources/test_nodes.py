@@ -158,7 +158,7 @@ def begin(pair: Pair, ctx: ToolContext, call: str = "c1", **arguments: Any) -> "
     entry = next(entry for entry in pair.registry if entry.spec.name == "phone__add")
     assert entry.scope == ToolScope("owner", "ann") and entry.facts.outlives
     ctx.call_id = call
-    return asyncio.create_task(entry.tool.run(arguments, ctx))
+    return asyncio.ensure_future(entry.tool.run(arguments, ctx))
 
 
 async def test_a_call_its_progress_and_its_answer_travel(pair: Pair, ctx: ToolContext, progress: list[Any]) -> None:
