@@ -48,11 +48,7 @@ quick: setup ## the tests that stay in their process, about a minute: after each
 test: setup system ## every gate and every test; the longest of the four parts begins first, and each prints when it has ended
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target pytest web sdk check
 
-pyquick: setup ## the tests that stay in their process, about a minute: after each change
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src
-	@cd $(ROOT) && TESTS_PROFILE=quick $(BIN)/python -m pytest -q -n $(CORES) --dist worksteal -m "not outside" $(addprefix --ignore ,$(NOT_QUICK)) $(QUICK)
-
-test: setup system ## the tests in Python
+pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
 	@$(ROOT)scripts/fastmcp-client
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src

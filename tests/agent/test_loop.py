@@ -38,7 +38,7 @@ from handspan.core.messages import (
     check_all,
 )
 from handspan.core.principals import OPERATOR, Origin
-from handspan.core.questions import Answer
+from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Arguments
@@ -46,7 +46,6 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import BeforeVerdict, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.ledger import MemoryLedger
-from handspan.engine.questions import RuleAnswers
 from handspan.models.model import ModelError, TextDelta
 from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptTurn, call
 from handspan.registry.registry import Registry
@@ -406,13 +405,19 @@ async def test_what_a_tool_reports_reaches_whoever_watches_the_turn(tmp_path: Pa
     assert [(report.name, report.value) for report in reports] == [("slow", "half")]
 
 
+class Denying:
+    """A person who sees each question and answers no."""
+
+    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
+        opened()
+        return Answer("deny")
+
+
 async def test_a_question_to_a_person_is_an_event_of_the_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [call("double", number=1), "ok"])
     careful = Agent("Careful", mode="ask_always")
     box = stage.registry.toolbox(careful, OPERATOR)
-    stage.engine = Engine(
-        open_artifacts(tmp_path), tmp_path, ledger=stage.ledger, questions=RuleAnswers(Answer("deny"))
-    )
+    stage.engine = Engine(open_artifacts(tmp_path), tmp_path, ledger=stage.ledger, questions=Denying())
     stage.loop = Loop(stage.engine, stage.ledger)
     stage.session.caller = Caller(OPERATOR, careful, box)
     await stage.say("go")
