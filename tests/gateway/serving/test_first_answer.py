@@ -19,7 +19,7 @@ import asyncio, sys
 import handspan.cli.main, handspan.cli.serve
 from handspan.config.load import load_settings
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 
 async def answered():
     folders = {"state": sys.argv[1] + "/state", "workspace": sys.argv[1] + "/ws", "gateway.port": 0}
