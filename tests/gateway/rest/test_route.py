@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix
-from handspan.gateway.rest.door import modules_for, operations
+from handspan.gateway.rest.door import operations
 from tests.gateway.rest.served import Rest, RestClient, is_error, serving, session_of, settings
 
 pytestmark = pytest.mark.anyio
@@ -213,8 +213,3 @@ async def test_requests_are_counted(client: RestClient, rest: Rest) -> None:
     before = rest.parts.metrics.requests.value("4xx")
     await client.get("/api/sessions/none")
     assert rest.parts.metrics.requests.value("4xx") == before + 1
-
-
-def test_the_modules_that_are_loaded_for_a_path_have_its_route() -> None:
-    for one in operations():
-        assert one in list(operations(modules_for(one.path))), one.path

@@ -1,6 +1,6 @@
 """THE REST DOOR: what programs and the page read and change, as JSON.
 
-Holds:   `door.py` with the table of modules (read it first); `route.py`, how a route is declared; `parts.py`, what
+Holds:   `door.py` with the table of families (read it first); `route.py`, how a route is declared; `parts.py`, what
          routes may use; `errors.py`, the form of refusals; `wrong_fields.py`, their words about a field;
          `openapi.py`, the document. One file a family of routes:
          `calling.py` runs a tool (`call_events.py`: its stream), `calls.py` has the journal, `pairing.py` gives access,
@@ -10,5 +10,5 @@ Imports: gateway.app, gateway.channels, gateway.clients, gateway.entry, gateway.
          gateway.parts, gateway.paths, gateway.serving, gateway.sessions, agent, engine, sources, channels, skills,
          registry, tools, models, wire, config, core.
 To add:  a function with typed `query`, `body` and answer under `family.get(…)` or its like; decoding, refusals and the
-         OpenAPI document follow from that. A new family: its file, and its lines in the tables of `door.py`.
+         OpenAPI document follow from that. A new family: its file, and its line in the table of `door.py`.
 """

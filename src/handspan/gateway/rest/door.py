@@ -1,71 +1,66 @@
-"""The REST door and the table of its modules. The gateway loads it when the first request comes."""
+"""The REST door and the table of its routes. The gateway loads it when the first request comes."""
 
-import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
-from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
 from handspan.gateway.entry.auth import ADMIN
 from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 from handspan.gateway.http.idempotency import AnswerCodec
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
-from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
+from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
+from handspan.gateway.rest import (
+    agents,
+    artifacts,
+    calling,
+    calls,
+    channels,
+    devices,
+    doctor,
+    mcp,
+    mcp_logins,
+    models,
+    nodes,
+    observe,
+    pairing,
+    questions,
+    sessions,
+    skills,
+    status,
+    tools,
+    webhook,
+)
 from handspan.gateway.rest.errors import as_response, refusal_of
 from handspan.gateway.rest.parts import BodyLimits, RestParts
-from handspan.gateway.rest.route import Family, Operation
+from handspan.gateway.rest.route import Operation
 from handspan.wire.rest.devices import ForgottenDevice
 
-_FOLDER: Final = "handspan.gateway.rest"
-_MODULES: Final = (
-    "status",
-    "doctor",
-    "pairing",
-    "tools",
-    "calling",
-    "sessions",
-    "webhook",
-    "agents",
-    "calls",
-    "questions",
-    "skills",
-    "devices",
-    "artifacts",
-    "observe",
-    "mcp",
-    "mcp_logins",
-    "models",
-    "channels",
-    "nodes",
+_FAMILIES: Final = (
+    status.family,
+    doctor.family,
+    pairing.family,
+    tools.family,
+    calling.family,
+    sessions.family,
+    webhook.family,
+    agents.family,
+    calls.family,
+    questions.family,
+    skills.family,
+    devices.family,
+    artifacts.family,
+    observe.family,
+    mcp.family,
+    mcp_logins.family,
+    models.family,
+    channels.family,
+    nodes.family,
 )
-"""Every module of this folder that has a `family` of routes."""
-_MODULES_BELOW: Final = {
-    "agents": ("agents",),
-    "artifacts": ("artifacts",),
-    "calls": ("calls",),
-    "channels": ("channels",),
-    "devices": ("devices",),
-    "mcp": ("mcp", "mcp_logins"),
-    "doctor": ("doctor",),
-    "models": ("models",),
-    "nodes": ("nodes",),
-    "questions": ("questions",),
-    "rules": ("questions",),
-    "sessions": ("sessions", "skills"),
-    "settings": ("doctor",),
-    "skills": ("skills",),
-    "sources": ("status",),
-    "status": ("status",),
-    "switches": ("tools",),
-    "tokens": ("pairing",),
-    "tools": ("tools", "calling"),
-    "usage": ("calls",),
-}
-"""The modules with the routes below `/api/NAME`. The first such request loads them: a command needs two or three."""
+"""The routes of every module of this folder that has some."""
 
 _REVOKE: Final = "`handspan tokens` lists all tokens, and `handspan tokens revoke ID` revokes one."
 _ADMIN_TOKEN: Final = f"It used a token with the scope 'admin', which serves more than this device. {_REVOKE}"
@@ -78,10 +73,9 @@ _UNKNOWN_TOKEN: Final = (
 )
 
 
-def operations(modules: Sequence[str] = _MODULES) -> Iterator[Operation]:
-    """Yield the operations that these modules declare."""
-    for name in modules:
-        family: Family = importlib.import_module(f"{_FOLDER}.{name}").family
+def operations() -> Iterator[Operation]:
+    """Yield every operation of REST."""
+    for family in _FAMILIES:
         yield from family.operations
 
 
@@ -110,13 +104,13 @@ def open_door(gateway: GatewayParts) -> Door:
     )
     if gateway.cluster is not None:
         gateway.cluster.share_tries("webhook", parts.webhook_tries)
-        codec: AnswerCodec[Struct] = importlib.import_module(f"{_FOLDER}.webhook").WebhookCodec()
+        codec: AnswerCodec[Struct] = webhook.WebhookCodec()
         parts.webhook_answers.share(gateway.cluster.shared_requests("webhook"), codec)
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
     return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 
 
-def router(parts: RestParts) -> "RestRouter":
+def router(parts: RestParts) -> Router:
     """Return the ASGI application of REST."""
 
     def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
@@ -130,40 +124,10 @@ def router(parts: RestParts) -> "RestRouter":
         no_method="This address does not know this method. The header Allow lists those it knows.",
         complete=count,
     )
-    return RestRouter(parts, envelope)
-
-
-class RestRouter:
-    """Routes requests. Loads the modules of a route when the first request for it comes."""
-
-    def __init__(self, parts: RestParts, envelope: Envelope) -> None:
-        self._parts = parts
-        self._envelope = envelope
-        self._routers: dict[tuple[str, ...], Router] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        modules = modules_for(scope["path"].removeprefix(scope.get("root_path", "")))
-        router = self._routers.get(modules) or self._load(modules)
-        await router(scope, receive, send)
-
-    @property
-    def table(self) -> Table:
-        """Every route of every module."""
-        return self._load(_MODULES).table
-
-    def _load(self, modules: tuple[str, ...]) -> Router:
-        table: dict[str, dict[str, Endpoint]] = {}
-        for operation in operations(modules):
-            table.setdefault(operation.path, {})[operation.method] = operation.endpoint(self._parts)
-        router = self._routers[modules] = Router(table, self._envelope)
-        return router
-
-
-def modules_for(path: str) -> tuple[str, ...]:
-    """Return the names of the modules that may have a route for this path."""
-    parts = path.split("/", 3)
-    return _MODULES_BELOW.get(parts[2], _MODULES) if len(parts) > 2 and parts[1] == "api" else _MODULES
+    table: dict[str, dict[str, Endpoint]] = {}
+    for operation in operations():
+        table.setdefault(operation.path, {})[operation.method] = operation.endpoint(parts)
+    return Router(table, envelope)
 
 
 async def forget_device(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevice | None:
