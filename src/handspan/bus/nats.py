@@ -153,8 +153,8 @@ class NatsBus:
 
 
 def _subject_of(event: BusEvent) -> str:
-    if type(event) is TurnEvent:
+    if isinstance(event, TurnEvent):
         return f"{PREFIX}.s.{hashed(event.session)}"
-    if type(event) is TokenRevoked or not event.owner:
+    if isinstance(event, TokenRevoked) or not event.owner:
         return _ALL
     return f"{PREFIX}.o.{hashed(event.owner)}"

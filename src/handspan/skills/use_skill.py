@@ -69,15 +69,15 @@ class UseSkill:
 
 def skills_switched_on(messages: Sequence[Message]) -> list[str]:
     """Return the names of the skills that the model switched on since the last turn began, in order."""
-    turn = next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
+    turn = next((message.turn for message in reversed(messages) if isinstance(message, UserMessage)), "")
     names: list[str] = []
     calls: tuple[CallPart, ...] = ()
     for message in messages:
-        if type(message) is UserMessage and (message.turn != turn or not turn):
+        if isinstance(message, UserMessage) and (message.turn != turn or not turn):
             names = []
-        elif type(message) is AssistantMessage:
+        elif isinstance(message, AssistantMessage):
             calls = message.calls
-        elif type(message) is ResultsMessage:
+        elif isinstance(message, ResultsMessage):
             done = zip(calls, message.results, strict=False)
             names += [name for call, result in done if not result.is_error and (name := _switched_on_by(call))]
     return names

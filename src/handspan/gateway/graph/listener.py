@@ -145,7 +145,7 @@ class RunListener:
             messages = self._conversation.messages
             seq = _count_before_turn(messages) + 1
             message = messages[seq - 1] if seq <= len(messages) else None
-            if type(message) is UserMessage:
+            if isinstance(message, UserMessage):
                 self._out.message(self.renderer.user_message(self._numbers.of(seq), message, time.time()))
 
     def _finish_turn(self, reason: EndReason) -> None:
@@ -191,10 +191,10 @@ class RunListener:
             self._seen = len(messages) if self._resumes else _count_before_turn(messages)
         for seq in range(self._seen + 1, len(messages) + 1):
             message, number = messages[seq - 1], self._numbers.of(seq)
-            if type(message) is UserMessage:
+            if isinstance(message, UserMessage):
                 echo: JsonObject = {"status": "invoking_graph", "reason": "initial human message"}
                 self._out.message(self.renderer.user_message(number, message, time.time()), None, echo)
-            elif type(message) is AssistantMessage:
+            elif isinstance(message, AssistantMessage):
                 self._out.message(self.renderer.reply(number, message, time.time()), None, {"node": MODEL})
                 self._update("node_invoked", MODEL)
         self._seen = len(messages)
@@ -231,7 +231,7 @@ class RunListener:
 
 
 def _calls(last: Message | None) -> tuple[CallPart, ...]:
-    return last.calls if type(last) is AssistantMessage else ()
+    return last.calls if isinstance(last, AssistantMessage) else ()
 
 
 def _count_before_turn(messages: Sequence[Message]) -> int:

@@ -72,27 +72,29 @@ class MessageRenderer:
 
     def user_message(self, number: int, message: UserMessage, at: float) -> GraphMessage:
         """Return a message of a person."""
-        content = [TextBlock(part.text) if type(part) is Text else _medium(part.attachment) for part in message.parts]
+        content = [
+            TextBlock(part.text) if isinstance(part, Text) else _medium(part.attachment) for part in message.parts
+        ]
         return GraphMessage(message_id=self.id(number), role="user", content=content, timestamp=at)
 
     def reply(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
         """Return a reply of the model, with its calls."""
         content: list[Block] = []
         for part in message.parts:
-            if type(part) is Text:
+            if isinstance(part, Text):
                 content.append(TextBlock(part.text))
-            elif type(part) is Thinking:
+            elif isinstance(part, Thinking):
                 content.append(ReasoningBlock(part.text))
-            elif type(part) is CallPart:
+            elif isinstance(part, CallPart):
                 content.append(ToolCallBlock(part.id, self.name(part), arguments_object(part.arguments)))
-            elif type(part) is Media:
+            elif isinstance(part, Media):
                 content.append(_medium(part.attachment))
         return GraphMessage(
             message_id=self.id(number),
             role="assistant",
             content=content,
             tools_calls=[self._call(call) for call in message.calls] or None,
-            reasoning="".join(part.text for part in message.parts if type(part) is Thinking) or None,
+            reasoning="".join(part.text for part in message.parts if isinstance(part, Thinking)) or None,
             timestamp=at,
             usages=_usages(message.usage),
         )

@@ -50,7 +50,7 @@ async def read_added_message(added: AddedMessage, artifacts: Artifacts, owner: s
         return await read_user_message(added.content, artifacts, owner)
     parts: list[Part] = []
     for block in added.content:
-        if type(block) is ReasoningBlock:
+        if isinstance(block, ReasoningBlock):
             parts.append(Thinking(block.summary))
         else:
             parts += (await read_user_message([block], artifacts, owner)).parts

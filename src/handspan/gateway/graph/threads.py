@@ -135,9 +135,9 @@ def _count_replies(messages: Sequence[Message]) -> int:
     """Return how many replies the model has given since the person's last message."""
     count = 0
     for message in reversed(messages):
-        if type(message) is UserMessage:
+        if isinstance(message, UserMessage):
             break
-        count += type(message) is AssistantMessage
+        count += isinstance(message, AssistantMessage)
     return count
 
 

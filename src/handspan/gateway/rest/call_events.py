@@ -71,7 +71,7 @@ class CallStream:
         if self.is_over:
             return
         piece = self._piece(event)
-        if type(event) is CallReported and self._size + len(piece) > _BACKLOG:
+        if isinstance(event, CallReported) and self._size + len(piece) > _BACKLOG:
             self._missed += 1
             return
         if self._missed:
