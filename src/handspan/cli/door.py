@@ -230,13 +230,16 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
 
 
 def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspace: str = "") -> "Remote":
-    """Return the gateway at this address."""
+    """Return the gateway at this address. The end of the command closes the connection to it."""
     from handspan.cli.remote import Remote
 
     try:
-        return Remote(url, token, tls, workspace)
+        remote = Remote(url, token, tls, workspace)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
+    if (context := click.get_current_context(silent=True)) is not None:  # None on a thread that finds it again
+        context.call_on_close(remote.close)
+    return remote
 
 
 def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
