@@ -68,7 +68,7 @@ class ConversationLoader:
         messages = await conversations.load(record.id, owner=who.owner)
         await self._skills.refresh()
         skills = _chosen_skills(record) if record.agent == agent.name else None
-        conversation = self._conversation(record.id, agent, choice, who, messages, skills)
+        conversation = self._conversation(record.id, agent, choice, who, messages=messages, skills=skills)
         conversation.removed = record.removed
         if record.state == "idle":  # a running turn belongs to another process, a waiting turn gets its results later
             await self.loop.close(conversation)
@@ -85,7 +85,9 @@ class ConversationLoader:
             await conversations.choose_agent(session.id, agent.name, owner=who.owner)
         await self._skills.refresh()
         record = await conversations.get(session.id, owner=who.owner)
-        changed = self._conversation(session.id, agent, choice, who, before.messages, _chosen_skills(record))
+        changed = self._conversation(
+            session.id, agent, choice, who, messages=before.messages, skills=_chosen_skills(record)
+        )
         changed.removed = before.removed
         if agent == before.agent:  # only the model has changed: skills that were switched on stay on
             self._act_with(changed, before.skills)
@@ -106,7 +108,7 @@ class ConversationLoader:
         """Return a caller for calls in this session; `in_turn`: with the tools of the running turn."""
         agent = agent_in_session(agent, session_id)
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
-        return Caller(who, agent, box, session_id, progress)
+        return Caller(who, agent, box, session_id, progress=progress)
 
     async def active_skills(self, record: SessionRecord, agent: Agent) -> ActiveSkills:
         """Return the skills with which this agent acts in the session now. The session is not changed."""
@@ -207,7 +209,9 @@ class ConversationLoader:
         caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
         limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
-        made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
+        made = self._loaded[session_id] = Conversation(
+            session_id, caller, choice.model, log, messages=messages, limits=limits
+        )
         if names := agent.skills if skills is None else skills:
             on, made.notes = self._skills.select(names)
             self._act_with(made, on)

@@ -111,7 +111,7 @@ class Loop:
                 emit(CallStarted(call.id, call.name, call.arguments))
         refused = refuse_repeated(calls, conversation.counts, conversation.limits)
         if len(calls) == 1:
-            outcomes = [await self._run(conversation, calls[0], refused, known, emit)]
+            outcomes = [await self._run(conversation, calls[0], refused, known, emit=emit)]
         else:
             outcomes = await self._run_all(conversation, calls, refused, known, emit=emit)
         results = [outcome for outcome in outcomes if type(outcome) is not Pending]
@@ -244,7 +244,7 @@ class Loop:
         """Run calls side by side, or after earlier ones of their group (`agent/order.py`). Return outcomes in order."""
         tasks: list[_Running] = []
         for call, earlier in zip(calls, earlier_calls(calls, conversation.box), strict=True):
-            run = self._run(conversation, call, refused, known, emit)
+            run = self._run(conversation, call, refused, known, emit=emit)
             after = [tasks[place] for place in earlier]
             tasks.append(asyncio.create_task(_run_after(after, run) if after else run))
         try:
@@ -301,7 +301,7 @@ class Loop:
             source = (
                 outside_source(entry, stored.arguments, result) if is_same else _stored_source(stored, conversation)
             )
-        return _finish(call, result, took, source, emit)
+        return _finish(call, result, took, source, emit=emit)
 
     def _replay(
         self, conversation: Conversation, call: CallPart, record: CallRecord, emit: Emit
@@ -309,7 +309,7 @@ class Loop:
         """Return the stored result of a call, and publish its event. Return `Pending` while there is no result."""
         if isinstance(record.result, UnsetType):
             return Pending()
-        return _finish(call, record.result, record.duration, _stored_source(record, conversation), emit)
+        return _finish(call, record.result, record.duration, _stored_source(record, conversation), emit=emit)
 
     async def _stored_result(self, conversation: Conversation, call: CallPart) -> CallResult:
         """Return the stored result of a call; a failure that says that it did not run when there is none."""
@@ -356,7 +356,7 @@ def _finish(call: CallPart, result: ToolResult, took: float, source: str, emit: 
     """Publish the result of a call, and return it in the form for the model."""
     status = result.code if type(result) is Failure else "success"
     envelope = render_envelope(result)
-    emit(CallFinished(call.id, call.name, status, took, envelope))
+    emit(CallFinished(call.id, call.name, status, took, envelope=envelope))
     return render_result(call, result, envelope, source)
 
 

@@ -133,17 +133,26 @@ class Sessions:
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._opening.find_agent(agent, None, who.owner)
-            return Bound(os.urandom(16).hex(), 0, name, agent, agent)
+            return Bound(os.urandom(16).hex(), 0, name, agent, named_agent=agent)
         self._check_owner(session_id, who.owner)
         record = await self._opening.find(session_id, who.owner)
         await self._opening.find_agent(agent, record, who.owner)
         if record is None:
-            return Bound(session_id, 0, name, agent, agent)
+            return Bound(session_id, 0, name, agent, named_agent=agent)
         shown_name, shown_agent = record.name or name, agent or record.agent
         length = record.length
         ends = await self._conversations.ends(session_id, owner=who.owner, after=length) if length else {}
         end = ends.get(length)
-        return Bound(session_id, length, shown_name, shown_agent, agent, record.removed, is_stored=True, end=end)
+        return Bound(
+            session_id,
+            length,
+            shown_name,
+            shown_agent,
+            named_agent=agent,
+            removed=record.removed,
+            is_stored=True,
+            end=end,
+        )
 
     def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
         """Let the session exist for all its clients from now on, until the returned function is called (SPEC W7).
@@ -154,7 +163,9 @@ class Sessions:
         session = self.get(bound.session_id, owner)
         if session.unstored is None and not bound.is_stored:
             now = time.time()
-            session.unstored = SessionRecord(session.id, owner, bound.agent, bound.name, now, now, "idle", 0)
+            session.unstored = SessionRecord(
+                session.id, owner, bound.agent, bound.name, created=now, active=now, state="idle", length=0
+            )
         return session.listen(_ignore)
 
     async def find_record(self, session_id: str, owner: str) -> SessionRecord:
@@ -311,7 +322,7 @@ class Sessions:
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         session.unstored = None
         self.cut_off.discard(session.id)
-        return await self._load(session, record, acting, choice, who), record
+        return await self._load(session, record, acting, choice, who=who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
         """Return the conversation of an existing session, ready for a turn; None when the session does not exist."""
@@ -319,7 +330,7 @@ class Sessions:
         if record is None:
             return None
         acting = agent_in_session(await self._opening.find_agent("", record, session.owner), session.id)
-        return await self._load(session, record, acting, await self._opening.choose_model(acting.model), who)
+        return await self._load(session, record, acting, await self._opening.choose_model(acting.model), who=who)
 
     async def _load(
         self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None

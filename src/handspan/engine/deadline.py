@@ -354,7 +354,7 @@ async def run_with_deadline(
         raise CancelledItself from error
     finally:
         reaper.working = outer
-    return await continue_with_deadline(coroutine, wanted, seconds, reaper, Unpaused(), name=name)
+    return await continue_with_deadline(coroutine, wanted, seconds, reaper, call=Unpaused(), name=name)
 
 
 def _current_task(wanted: Any) -> "asyncio.Task[Any]":

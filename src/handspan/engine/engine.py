@@ -148,10 +148,10 @@ class Engine:
             arguments = read_arguments(entry, call.arguments)
             hooks = self._hooks
             if hooks is not None:
-                call, entry, arguments = await self._before(hooks, call, entry, arguments, caller)
-            record = new_record(call, caller, entry, arguments, self._ledger.now())
+                call, entry, arguments = await self._before(hooks, call, entry, arguments, caller=caller)
+            record = new_record(call, caller, entry, arguments, at=self._ledger.now())
             record.hooks = hooks
-            started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
+            started = Started(entry, arguments, caller, record, deadline=call.deadline, began=began, asker=self._asker)
             spec = entry.spec if entry.is_read_only is None else entry.spec_for(arguments)
             verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
@@ -213,7 +213,7 @@ class Engine:
                 result = cut_message(result, self._result_limit)
             elif len(result.encoded) > self._result_limit:
                 room = self._result_preview
-                cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room)
+                cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room=room)
                 result = await cutter.cut(result)
             if record.is_edited:  # P5: the model is told which arguments the tool ran with
                 result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
@@ -360,7 +360,7 @@ class Engine:
         entry = find_tool(hooked.name, caller)
         arguments = read_arguments(entry, hooked.arguments)
         await hooks.before(_hooked_call(call.id, entry, arguments, caller, is_changed=True), may_modify=False)
-        return ToolCall(hooked.name, arguments, call.id, call.deadline, call.request), entry, arguments
+        return ToolCall(hooked.name, arguments, call.id, call.deadline, request=call.request), entry, arguments
 
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
         """Ask for consent if that is needed, then start the call. Return `Pending` when the answer comes later.
@@ -397,7 +397,7 @@ class Engine:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = find_facts(started.entry, record.tool.request)
         if consent.is_edited:
-            await self._check_edited(record.hooks, call, started.entry, consent.arguments, started.caller)
+            await self._check_edited(record.hooks, call, started.entry, consent.arguments, caller=started.caller)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
@@ -416,11 +416,13 @@ class Engine:
         entry, arguments, caller = started.entry, started.arguments, started.caller
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
         if entry.asks is not None:
-            started.answer, waited = await self._asker.ask_input(entry.asks(arguments), entry, call, arguments, caller)
+            started.answer, waited = await self._asker.ask_input(
+                entry.asks(arguments), entry, call, arguments, caller=caller
+            )
             consent = Consent(arguments, consent.is_edited, consent.waited + waited)
         if approval is None:
             return consent
-        approved = await self._asker.ask_approval(approval, entry, call, arguments, caller)
+        approved = await self._asker.ask_approval(approval, entry, call, arguments, caller=caller)
         # Arguments that a person edited are checked like all others.
         edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
         return Consent(edited, approved.is_edited, waited)
@@ -485,7 +487,7 @@ class Engine:
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks. If a hook replaced it, the record keeps the tool's own result."""
         arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
-        seen = HookedCall(record.id, record.name, arguments, record.owner, record.session, record.agent)
+        seen = HookedCall(record.id, record.name, arguments, record.owner, session=record.session, agent=record.agent)
         replaced = await hooks.after(seen, result)
         if replaced is result:
             return result
@@ -560,7 +562,7 @@ def _hooked_call(
     call_id: str, entry: Entry, arguments: Arguments, caller: Caller, *, is_changed: bool = False
 ) -> HookedCall:
     owner, session, agent = caller.who.owner, caller.session, caller.agent.name
-    return HookedCall(call_id, entry.spec.name, arguments, owner, session, agent, is_changed)
+    return HookedCall(call_id, entry.spec.name, arguments, owner, session=session, agent=agent, is_changed=is_changed)
 
 
 def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:

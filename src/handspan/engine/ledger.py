@@ -176,5 +176,13 @@ def _publish(bus: Bus, record: CallRecord) -> None:
     result = record.result
     status = result.code if type(result) is Failure else "success"
     bus.publish(
-        CallCompleted(record.owner, record.session, record.id, record.name, record.tool, status, record.duration)
+        CallCompleted(
+            record.owner,
+            record.session,
+            record.id,
+            record.name,
+            tool=record.tool,
+            status=status,
+            duration=record.duration,
+        )
     )

@@ -82,7 +82,7 @@ class Asker:
         """Ask for each permission that the tool needs and does not have. Raises `ToolError` when any is denied."""
         waited = 0.0
         for permission in entry.permissions_to_ask:
-            answer, took = await self._ask("permission", permission, entry, call, arguments, caller)
+            answer, took = await self._ask("permission", permission, entry, call, arguments=arguments, caller=caller)
             waited += took
             if answer.decision != "allow":
                 raise _permission_error(answer, permission, entry)
@@ -92,7 +92,7 @@ class Asker:
         self, reason: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> Consent:
         """Ask whether this call may run with exactly these arguments. Raises `ToolError` when the call may not run."""
-        answer, waited = await self._ask("approval", reason, entry, call, arguments, caller)
+        answer, waited = await self._ask("approval", reason, entry, call, arguments=arguments, caller=caller)
         if answer.decision != "allow":
             raise _approval_error(answer, entry)
         edited = arguments if answer.arguments is None else answer.arguments
@@ -105,7 +105,9 @@ class Asker:
 
         Raises `ToolError` when the person does not answer or says no.
         """
-        question = self.make_question(entry.spec.fingerprint[:16], asked, entry, call.id, arguments, caller)
+        question = self.make_question(
+            entry.spec.fingerprint[:16], asked, entry, call.id, arguments=arguments, caller=caller
+        )
         check_question(question)
         question = clean_question(question)
         began = time.monotonic()
@@ -186,7 +188,9 @@ class Asker:
         number = hashlib.sha256(f"{entry.spec.fingerprint}/{subject}".encode(errors="replace")).hexdigest()[:16]
         name = "" if device is None else _device_name(entry)
         asked = ToolQuestion(kind, subject)
-        question = clean_question(self.make_question(number, asked, entry, call.id, arguments, caller, name))
+        question = clean_question(
+            self.make_question(number, asked, entry, call.id, arguments=arguments, caller=caller, device=name)
+        )
         began = time.monotonic()
         with _announce(question, caller) as opened:
             asking = self._questions.ask if device is None else partial(self._ask_at, device)

@@ -39,11 +39,11 @@ def new_record(
         call.name if entry is None else entry.spec.name,
         find_facts(entry, call.request),
         arguments,
-        caller.who.owner,
-        caller.session,
-        caller.agent.name,
-        at,
-        len(raw) if isinstance(raw, (bytes, str)) else 0,
+        owner=caller.who.owner,
+        session=caller.session,
+        agent=caller.agent.name,
+        at=at,
+        size=len(raw) if isinstance(raw, (bytes, str)) else 0,
     )
 
 
@@ -56,7 +56,7 @@ def find_facts(entry: Entry | None, request: str) -> ToolFacts:
 def refused_record(call: ToolCall, caller: Caller, entry: Entry | None, at: float) -> CallAtWork:
     """Return the record of a call that was refused early, with the beginning of its arguments."""
     raw = call.arguments
-    return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw, at)
+    return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw, at=at)
 
 
 def take_over(found: CallRecord, hooks: Hooks | None) -> CallAtWork:

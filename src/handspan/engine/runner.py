@@ -80,7 +80,7 @@ class Started(Struct, gc=False):
         self._pause()
         try:
             question = self.asker.make_question(
-                str(self.asked), asked, self.entry, self.record.id, self.arguments, self.caller
+                str(self.asked), asked, self.entry, self.record.id, arguments=self.arguments, caller=self.caller
             )
             answer = await self.asker.ask_for_tool(question, self.caller)
         except AnswerComesLater:
@@ -225,7 +225,7 @@ class Runner:
             caller.who,
             record.session,
             started.limit,
-            caller.progress,
+            progress=caller.progress,
             artifacts=self._artifacts,
             workspace=self._workspace,
             person=started,
@@ -246,7 +246,9 @@ class Runner:
             asyncio.get_running_loop().call_soon(_hand_over_client_call, started)
         try:
             name = started.entry.spec.name
-            return await continue_with_deadline(coroutine, wanted, left, self.reaper, started, grace=GRACE, name=name)
+            return await continue_with_deadline(
+                coroutine, wanted, left, self.reaper, call=started, grace=GRACE, name=name
+            )
         finally:
             del self._suspended[started.record.id]
 

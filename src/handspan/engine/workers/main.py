@@ -121,7 +121,15 @@ def _run(job: Job, replies: _Replies) -> ToolResult | Pending:
         replies.send(ProgressReported(job.call_id, value))
 
     deadline = None if job.seconds is None else Deadline(time.monotonic() + job.seconds, "the engine's deadline")
-    ctx = ToolContext(job.call_id, job.who, job.session, deadline, progress, _NoArtifacts(), Path(job.workspace))
+    ctx = ToolContext(
+        job.call_id,
+        job.who,
+        job.session,
+        deadline,
+        progress=progress,
+        artifacts=_NoArtifacts(),
+        workspace=Path(job.workspace),
+    )
     try:
         sys.path[:] = job.search_path
         output = _find_tool(job).run(job.arguments, ctx)
