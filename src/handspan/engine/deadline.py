@@ -20,7 +20,7 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from handspan.core.errors import ToolError
-from handspan.engine.fast_alarm import Alarm, new_alarm
+from handspan.engine.alarm import Alarm
 
 GRACE = 2.0
 """Seconds that a coroutine has to end after its deadline or its cancellation."""
@@ -47,7 +47,7 @@ class Reaper:
     """
 
     def __init__(self) -> None:
-        self.alarm = new_alarm()
+        self.alarm = Alarm()
         self.working = ""
         """The name of the tool or hook whose code runs on the event loop now; empty: none. The watchdog reads it."""
         self.reaped = 0

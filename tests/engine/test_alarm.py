@@ -4,16 +4,15 @@ import asyncio
 
 import pytest
 
-from handspan.engine.fast_alarm import Alarm, new_alarm
+from handspan.engine.alarm import Alarm
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["fast", "by the library"])
-def alarm(request: pytest.FixtureRequest) -> Alarm:
-    """Either kind of alarm."""
-    return new_alarm(is_fast=request.param == "fast")
+@pytest.fixture
+def alarm() -> Alarm:
+    return Alarm()
 
 
 class Sleeper:
@@ -62,8 +61,8 @@ async def test_who_has_gone_is_not_woken_and_the_others_are(alarm: Alarm) -> Non
     assert order == [here]
 
 
-async def test_any_number_of_sleepers_has_one_timer() -> None:
-    alarm, before = new_alarm(is_fast=True), timers()
+async def test_any_number_of_sleepers_has_one_timer(alarm: Alarm) -> None:
+    before = timers()
     sleepers = [Sleeper(60 - number / 10, []) for number in range(100)]
     for sleeper in sleepers:
         alarm.add(sleeper)
