@@ -12,14 +12,13 @@ import anyio
 import pytest
 
 from handspan.engine.deadline import (
-    GRACE,
     CancelledItself,
-    DeadlineReached,
     Reaper,
     Unpaused,
     continue_with_deadline,
     run_with_deadline,
 )
+from handspan.engine.wait import GRACE, DeadlineReached
 from tests.engine.engine_kit import left_behind
 from tests.waiting import WAIT, until
 

@@ -20,10 +20,11 @@ from msgspec import Struct, structs
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Arguments
-from handspan.engine.deadline import DeadlineReached, Reaper, run_with_deadline
+from handspan.engine.deadline import Reaper, run_with_deadline
 from handspan.engine.hook_thread import HookThread
 from handspan.engine.outcome import describe_error, describe_traceback
 from handspan.engine.threads import Threads
+from handspan.engine.wait import DeadlineReached
 
 DEFAULT_TIMEOUT = 5.0
 _log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json, round_seconds
 from handspan.engine.caller import Caller
 from handspan.engine.concurrency import Slots, SlotsByOrigin
-from handspan.engine.deadline import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, continue_with_deadline
+from handspan.engine.deadline import CancelledItself, Reaper, continue_with_deadline
 from handspan.engine.outcome import (
     RESULT_TYPES,
     convert_error,
@@ -32,6 +32,7 @@ from handspan.engine.outcome import (
 from handspan.engine.questions import AnswerComesLater, Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
+from handspan.engine.wait import GRACE, DeadlineReached, Wait
 from handspan.registry.entry import Entry
 
 if TYPE_CHECKING:
