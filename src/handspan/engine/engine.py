@@ -8,9 +8,9 @@ A call whose tool returns `Pending` stops there: its outcome comes later through
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import UnsetType, structs
 
@@ -18,33 +18,28 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall, can_wait
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.questions import Question, QuestionKind, Questions
-from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
-from handspan.core.store import Ledger, NowOrLater
-from handspan.core.values import Arguments, encode
-from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
+from handspan.core.questions import Question, Questions
+from handspan.core.results import Failure, Pending, Success, ToolResult
+from handspan.core.store import Ledger
+from handspan.engine.caller import Caller, find_tool, read_arguments
 from handspan.engine.concurrency import SlotsByOrigin
-from handspan.engine.hooks import HookedCall, Hooks
-from handspan.engine.ledger import MemoryLedger, publish_when_stored
+from handspan.engine.consent import Consents
+from handspan.engine.hooks import Hooks, run_after_hooks, run_before_hooks
+from handspan.engine.ledger import MemoryLedger
 from handspan.engine.open_work import OpenWork
-from handspan.engine.outcome import describe_error
-from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
-from handspan.engine.questions import QUESTION_TIMEOUT, AnswerComesLater, Asker, Consent, OpenQuestions
-from handspan.engine.records import CallAtWork, PendingCalls, find_facts, new_record, refused_record, take_over
+from handspan.engine.outcome import add_edit_notice, describe_error, encode_result, unknown_outcome
+from handspan.engine.policy import ALLOW, ModePolicy, Policy
+from handspan.engine.questions import QUESTION_TIMEOUT, Asker, OpenQuestions
+from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
+from handspan.engine.results import Results
 from handspan.engine.runner import Runner, Started, closed_error, find_expiry
-from handspan.engine.watchdog import Watchdog
+from handspan.engine.watchdog import Kind, Watchdog
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
-_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
-_LONGEST_EDIT: Final = 1000
 _LAST_SECONDS: Final = 3.0
 """How long `close` waits for calls to end: long enough for the grace time of a tool and the ledger's writes."""
-_CHANGED_AFTER_APPROVAL: Final = (
-    "A hook wants to change the arguments that the user gave with the approval, so the call did not run: "
-    "call again with the arguments that the user wants."
-)
 
 
 class Engine:
@@ -78,7 +73,6 @@ class Engine:
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
-        self._bus = bus
         self.slots = slots = slots or SlotsByOrigin()
         self.runner = Runner(artifacts, workspace, slots)
         self.watchdog = Watchdog(slots.is_busy, self._find_working)
@@ -87,12 +81,12 @@ class Engine:
         """The ids of calls that `resume` continues now."""
         self._open_work = OpenWork()
         """Calls that have begun to run, or get their outcome, and have no stored result yet."""
+        self._results = Results(self._ledger, bus, lambda: self.runner.is_stopped)
+        self.consents = Consents(self._policy, self._asker, self._ledger, self._open_work)
         self.is_stopping = False
         """Whether the program ends: the results of cancelled calls say so."""
         self.hands_over = False
         """Whether the gateway stops in order: calls that can wait without this process are handed over to the next."""
-        self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
-        """Calls of this process that wait for a person, by id. Each future is done when the wait is over."""
 
     # The way of one call.
 
@@ -118,15 +112,14 @@ class Engine:
                 await self._finish_cancelled(started)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
-                cancelled = self._ledger.finish(record, self._cancellation(record.name))
-                publish_when_stored(self._bus, self._ledger, cancelled, record)
+                self._results.write(record, self._cancellation(record.name))
                 raise
             is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
             if not is_plain or record.hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
-            written = self._store(record, outcome, started.began)
-            answer = outcome if written is True else await self._await_written(written, record, outcome)
-            return answer if answer is not None else await self._first_result(record)
+            written = self._results.store(record, outcome, started.began)
+            answer = outcome if written is True else await self._results.wait(written, record, outcome)
+            return answer if answer is not None else await self._results.find_first(record)
         finally:
             if record.early is not None:  # the caller of `settle` may wait in `result`
                 record.early = None
@@ -148,7 +141,7 @@ class Engine:
             arguments = read_arguments(entry, call.arguments)
             hooks = self._hooks
             if hooks is not None:
-                call, entry, arguments = await self._before(hooks, call, entry, arguments, caller=caller)
+                call, entry, arguments = await run_before_hooks(hooks, call, entry, arguments, caller=caller)
             record = new_record(call, caller, entry, arguments, at=self._ledger.now())
             record.hooks = hooks
             started = Started(entry, arguments, caller, record, deadline=call.deadline, began=began, asker=self._asker)
@@ -156,7 +149,7 @@ class Engine:
             verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
-                    return await self._start_with_consent(started, verdict, call)
+                    return await self.consents.start(started, verdict, call)
                 if entry.suspends:
                     return started  # the ledger writes the call once, when it suspends: no tool is touched before
                 record.expires_at = find_expiry(entry, call.deadline, record.at)
@@ -168,15 +161,15 @@ class Engine:
         except asyncio.CancelledError:
             is_accepted = record is not None and record.state == "accepted"
             if not (is_accepted and caller.goes_on_elsewhere()):  # else the next process has its question
-                await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
+                await self._results.refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # even an error of a hook or the policy: a call without a verdict does not run
             failure = self._describe_refusal(call.name, error)
-            return await self._refuse(record or self._refused(call, caller, entry), failure)
+            return await self._results.refuse(record or self._refused(call, caller, entry), failure)
 
     async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
         """Give a call that its caller does not want to run this failure as its result, also in the journal."""
-        return await self._refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
+        return await self._results.refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
 
     def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
         return refused_record(call, caller, entry, self._ledger.now())
@@ -200,15 +193,15 @@ class Engine:
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal and return the result. Return None when the call has a result already."""
         result = await self._shape(record, result)
-        written = self._store(record, result, began)
-        return result if written is True else await self._await_written(written, record, result)
+        written = self._results.store(record, result, began)
+        return result if written is True else await self._results.wait(written, record, result)
 
     async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks and the size limit. A small success without hooks needs neither."""
         try:
             hooks = record.hooks if isinstance(record, CallAtWork) else self._hooks
             if hooks is not None:
-                result = await self._after(hooks, record, result)
+                result = await run_after_hooks(hooks, record, result)
             if type(result) is not Success:
                 result = cut_message(result, self._result_limit)
             elif len(result.encoded) > self._result_limit:
@@ -216,19 +209,11 @@ class Engine:
                 cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room=room)
                 result = await cutter.cut(result)
             if record.is_edited:  # P5: the model is told which arguments the tool ran with
-                result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
+                result = add_edit_notice(result, record.arguments)
             return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
-            await self._refuse(record, self._late_cancellation(record, result))
+            await self._results.refuse(record, self._late_cancellation(record, result))
             raise
-
-    def _store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
-        """Store the call's one result and publish it. Return False when the call has a result already."""
-        if type(result) is Success:
-            record.size += len(result.encoded)
-        record.duration = time.monotonic() - began
-        written = self._ledger.finish(record, result)
-        return written if self._bus is None else publish_when_stored(self._bus, self._ledger, written, record)
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
         """Run several calls at the same time. Return their results in the order of the calls (SPEC E3)."""
@@ -252,7 +237,7 @@ class Engine:
         """
         found = await self._ledger.find(call_id)
         if isinstance(found, CallAtWork) and (found.state == "started" or found.early is not None):
-            return self._pending.keep_early(found, _encode(outcome))
+            return self._pending.keep_early(found, encode_result(outcome))
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
@@ -260,7 +245,7 @@ class Engine:
         took = max(0.0, self._ledger.now() - record.at - record.waited)
         try:
             with self._open_work:
-                result = await self._finish(record, _encode(outcome), time.monotonic() - took)
+                result = await self._finish(record, encode_result(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
             self._pending.finish(call_id, record.result)
             raise
@@ -272,7 +257,7 @@ class Engine:
         """Cancel a call that waits for an outcome from elsewhere, or since an earlier process for a person."""
         found = await self._ledger.find(call_id)
         if found is not None and found.state == "accepted":
-            await self._refuse(structs.replace(found), self._cancellation(found.name))
+            await self._results.refuse(structs.replace(found), self._cancellation(found.name))
         elif found is not None:
             await self.settle(call_id, self._cancellation(found.name))
 
@@ -281,7 +266,7 @@ class Engine:
         started = self.runner.find(call_id)
         if started is not None:
             return can_wait(started.record, is_asking=True)
-        return call_id in self._waiting_for_answer or call_id in self._resuming
+        return call_id in self.consents.waiting or call_id in self._resuming
 
     def hand_over_client_calls(self) -> None:
         """Hand over calls of turns whose clients can come back: they stay open, and `call` returns `Pending`."""
@@ -301,8 +286,8 @@ class Engine:
             return None
         self._resuming.add(call_id)
         try:
-            if call_id in self._waiting_for_answer:  # the waiting call may get the answer; only else we resume it
-                await asyncio.wait([self._waiting_for_answer[call_id]])
+            if call_id in self.consents.waiting:  # the waiting call may get the answer; only else we resume it
+                await asyncio.wait([self.consents.waiting[call_id]])
             return await self._resume(call_id, caller)
         finally:
             self._resuming.discard(call_id)
@@ -320,9 +305,9 @@ class Engine:
             arguments = read_arguments(entry, call.arguments)
             verdict = self._policy.decide(entry.spec_for(arguments), call, caller)
             resumed = Started(entry, arguments, caller, record, deadline=None, began=began, asker=self._asker)
-            started = await self._start_with_consent(resumed, verdict, call)
+            started = await self.consents.start(resumed, verdict, call)
         except ToolError as error:
-            return await self._refuse(record, self._describe_refusal(record.name, error))
+            return await self._results.refuse(record, self._describe_refusal(record.name, error))
         return await self.call(call, caller, started) if isinstance(started, Started) else started
 
     async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
@@ -332,141 +317,17 @@ class Engine:
             self._pending.add(record.id, pending)
             try:
                 await self._ledger.suspend(record)
-            except StoreError as error:  # no outcome could find the call again: the call ends now, and no client has it
-                self._pending.keep_early(record, self._interruption(record.name, error))
-            except ToolError as error:
-                self._pending.keep_early(record, Failure(error.code, error.message))
+            except ToolError as error:  # no outcome could find the call again: the call ends now, and no client has it
+                self._pending.keep_early(record, self._describe_refusal(record.name, error))
             except BaseException:  # the caller was cancelled: the call ends, too
                 self._pending.keep_early(record, self._cancellation(record.name))
                 raise
         return record.early or pending
 
-    async def _first_result(self, record: CallRecord) -> ToolResult:
-        """Return the stored result of a call that got a second one."""
-        stored = await self._ledger.find(record.id)
-        assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False
-        return stored.result
-
-    # Stations.
-
-    async def _before(
-        self, hooks: Hooks, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
-    ) -> tuple[ToolCall, Entry, Arguments]:
-        """Return the call after the before-hooks. A call that a hook changed goes from *find* to *hooks* once more."""
-        seen = _hooked_call(call.id, entry, arguments, caller)
-        hooked = await hooks.before(seen, may_modify=True)
-        if hooked is seen:
-            return call, entry, arguments
-        entry = find_tool(hooked.name, caller)
-        arguments = read_arguments(entry, hooked.arguments)
-        await hooks.before(_hooked_call(call.id, entry, arguments, caller, is_changed=True), may_modify=False)
-        return ToolCall(hooked.name, arguments, call.id, call.deadline, request=call.request), entry, arguments
-
-    async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
-        """Ask for consent if that is needed, then start the call. Return `Pending` when the answer comes later.
-
-        Raises `ToolError` when the policy or the person refuses the call.
-        """
-        record = started.record
-        if isinstance(verdict, Deny):
-            raise ToolError("policy_denied", verdict.reason)
-        approval = _reason_for_approval(started.entry, verdict)
-        if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
-            return await self._ask_and_start(started, approval, call)
-        await self._ledger.accept(record)  # the answer finds the call, even after the end of this process
-        over = self._waiting_for_answer[record.id] = asyncio.get_running_loop().create_future()
-        try:
-            return await self._ask_and_start(started, approval, call)
-        finally:
-            del self._waiting_for_answer[record.id]
-            over.set_result(None)
-
-    async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
-        """Ask for permissions and, if `approval` has a reason, for approval; then start the call."""
-        record, asked_at = started.record, time.monotonic()
-        try:
-            consent = await self._consent(started, approval, call)
-        except AnswerComesLater:
-            return Pending()
-        finally:
-            if record.state is not None:  # a person was asked
-                took = time.monotonic() - asked_at
-                record.waited += took
-                started.began += took
-        if consent.waited:
-            started.entry = recheck_approved(started.entry, started.caller)
-            record.tool = find_facts(started.entry, record.tool.request)
-        if consent.is_edited:
-            await self._check_edited(record.hooks, call, started.entry, consent.arguments, caller=started.caller)
-        if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
-            started.caller.box.accept(started.entry)
-        record.arguments = started.arguments = consent.arguments
-        record.is_edited = consent.is_edited
-        started.deadline = started.deadline and started.deadline.later(consent.waited)
-        if started.entry.outlives:
-            record.expires_at = find_expiry(started.entry, started.deadline, self._ledger.now())
-        written = self._ledger.start(record)
-        if written is not None:
-            with self._open_work:
-                await written
-        return started
-
-    async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
-        """Return what the person agreed to. Raises `ToolError` when the person did not agree."""
-        entry, arguments, caller = started.entry, started.arguments, started.caller
-        consent = await self._asker.ask_permissions(entry, call, arguments, caller)
-        if entry.asks is not None:
-            started.answer, waited = await self._asker.ask_input(
-                entry.asks(arguments), entry, call, arguments, caller=caller
-            )
-            consent = Consent(arguments, consent.is_edited, consent.waited + waited)
-        if approval is None:
-            return consent
-        approved = await self._asker.ask_approval(approval, entry, call, arguments, caller=caller)
-        # Arguments that a person edited are checked like all others.
-        edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
-        return Consent(edited, approved.is_edited, waited)
-
-    async def _check_edited(
-        self, hooks: Hooks | None, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
-    ) -> None:
-        """Raise `ToolError` when hooks or the policy refuse arguments that a person edited: both see them first now."""
-        if hooks is not None:
-            edited = _hooked_call(call.id, entry, arguments, caller, is_changed=True)
-            hooked = await hooks.before(edited, may_modify=True)
-            if (hooked.name, hooked.arguments) != (edited.name, edited.arguments):
-                raise ToolError("hook_cancelled", _CHANGED_AFTER_APPROVAL)
-        verdict = self._policy.decide(entry.spec_for(arguments), ToolCall(call.name, arguments, call.id), caller)
-        if isinstance(verdict, Deny):
-            raise ToolError("policy_denied", verdict.reason)
-
-    async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
-        """Store the failure of a call that goes no further, and return it."""
-        written = publish_when_stored(self._bus, self._ledger, self._ledger.finish(record, failure), record)
-        answer = await self._await_written(written, record, failure)
-        return failure if answer is None else answer
-
-    async def _await_written(
-        self, written: NowOrLater[bool], record: CallRecord, result: ToolResult
-    ) -> ToolResult | None:
-        """Wait until the result is stored and return it. Return None when the call has a result already.
-
-        When the ledger can't write, the caller gets this result anyway: the ledger tries again. While Handspan is being
-        closed, the ledger does not try again. The next process then says that the outcome of the call is unknown, so
-        the caller gets that answer, too.
-        """
-        try:
-            is_first = written if isinstance(written, bool) else await written
-        except ToolError as error:
-            _log.error("The result of the call %s (%s) is not stored yet: %s", record.id, record.name, error.message)
-            is_lost = self.runner.is_stopped and record.state is not None
-            return _unknown_outcome(record.name) if is_lost else result
-        return result if is_first else None
-
     def _interruption(self, name: str, error: StoreError) -> Failure:
         """Return the result of a call that was handed to no tool, because the store could not record it."""
         if self.runner.is_stopped:  # the call may be stored all the same, and nothing will correct that
-            return _unknown_outcome(name)
+            return unknown_outcome(name)
         return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
     def _cancellation(self, name: str) -> Failure:
@@ -484,33 +345,13 @@ class Engine:
             record.size += len(result.encoded)
         return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
 
-    async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
-        """Return the result after the after-hooks. If a hook replaced it, the record keeps the tool's own result."""
-        arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
-        seen = HookedCall(record.id, record.name, arguments, record.owner, session=record.session, agent=record.agent)
-        replaced = await hooks.after(seen, result)
-        if replaced is result:
-            return result
-        record.true_result = result
-        record.size += len(result.encoded) if isinstance(result, Success) else 0
-        return _encode(replaced)
-
-    def consents_needed(self, entry: Entry, caller: Caller) -> list[tuple[QuestionKind, str]]:
-        """Return the kind and the subject of each question that a call of this tool asks. A rule may answer it."""
-        verdict = self._policy.decide(entry.spec, ToolCall(entry.spec.name, {}, ""), caller)
-        asked: list[tuple[QuestionKind, str]] = [("permission", one) for one in entry.permissions_to_ask]
-        approval = _reason_for_approval(entry, verdict)
-        if approval is not None:
-            asked.append(("approval", approval))
-        return asked
-
     # Opening and closing.
 
     def open(self) -> None:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
-    def _find_working(self) -> tuple[Literal["Tool", "The hook"], str] | None:
+    def _find_working(self) -> tuple[Kind, str] | None:
         """Return the kind and the name of the code that runs on the event loop now. Another thread calls this."""
         if (hooks := self._hooks) is not None and hooks.working:
             return "The hook", hooks.working
@@ -556,33 +397,3 @@ class Engine:
             hooks.close()
         await self._pending.close()
         await self.runner.close()
-
-
-def _hooked_call(
-    call_id: str, entry: Entry, arguments: Arguments, caller: Caller, *, is_changed: bool = False
-) -> HookedCall:
-    owner, session, agent = caller.who.owner, caller.session, caller.agent.name
-    return HookedCall(call_id, entry.spec.name, arguments, owner, session=session, agent=agent, is_changed=is_changed)
-
-
-def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
-    """Return why a person has to approve a call of this tool; None if no approval is needed."""
-    if isinstance(verdict, Ask) and entry.asks is None:  # a tool that asks the person itself needs no other question
-        return verdict.reason
-    return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
-
-
-def _unknown_outcome(name: str) -> Failure:
-    """Return the result of a call whose own result could not be stored before Handspan was closed."""
-    text = f"Handspan was closed before the result of {name!r} could be stored: its outcome is unknown."
-    return Failure("unknown_outcome", f"{text} Look before you call it again.")
-
-
-def _encode(result: ToolResult) -> ToolResult:
-    """Return the result with its JSON; a failure when it has no JSON form."""
-    if isinstance(result, Failure) or result.encoded:
-        return result
-    try:
-        return succeed(result.value, result.attachments)
-    except ToolError as error:
-        return Failure(error.code, error.message)

@@ -17,14 +17,17 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
+from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
-from handspan.core.results import Failure, ToolResult
+from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Arguments
+from handspan.engine.caller import Caller, find_tool, read_arguments
 from handspan.engine.deadline import Reaper, run_with_deadline
 from handspan.engine.hook_thread import HookThread
-from handspan.engine.outcome import describe_error, describe_traceback
+from handspan.engine.outcome import describe_error, describe_traceback, encode_result
 from handspan.engine.threads import Threads
 from handspan.engine.wait import DeadlineReached
+from handspan.registry.entry import Entry
 
 DEFAULT_TIMEOUT = 5.0
 _log = logging.getLogger(__name__)
@@ -203,3 +206,36 @@ def _after_hook_failure(named: NamedHook, call: HookedCall, why: str) -> Failure
         f"Tool {call.name!r} did run, but the hook {named.name!r} failed afterwards ({why}). "
         "Do not repeat the call: the journal has its true result.",
     )
+
+
+async def run_before_hooks(
+    hooks: Hooks, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
+) -> tuple[ToolCall, Entry, Arguments]:
+    """Return the call after the before-hooks. A call that a hook changed goes from *find* to *hooks* once more."""
+    seen = hooked_call(call.id, entry, arguments, caller)
+    hooked = await hooks.before(seen, may_modify=True)
+    if hooked is seen:
+        return call, entry, arguments
+    entry = find_tool(hooked.name, caller)
+    arguments = read_arguments(entry, hooked.arguments)
+    await hooks.before(hooked_call(call.id, entry, arguments, caller, is_changed=True), may_modify=False)
+    return ToolCall(hooked.name, arguments, call.id, call.deadline, request=call.request), entry, arguments
+
+
+async def run_after_hooks(hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
+    """Return the result after the after-hooks. If a hook replaced it, the record keeps the tool's own result."""
+    arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
+    seen = HookedCall(record.id, record.name, arguments, record.owner, session=record.session, agent=record.agent)
+    replaced = await hooks.after(seen, result)
+    if replaced is result:
+        return result
+    record.true_result = result
+    record.size += len(result.encoded) if isinstance(result, Success) else 0
+    return encode_result(replaced)
+
+
+def hooked_call(
+    call_id: str, entry: Entry, arguments: Arguments, caller: Caller, *, is_changed: bool = False
+) -> HookedCall:
+    owner, session, agent = caller.who.owner, caller.session, caller.agent.name
+    return HookedCall(call_id, entry.spec.name, arguments, owner, session=session, agent=agent, is_changed=is_changed)

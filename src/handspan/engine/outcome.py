@@ -7,10 +7,13 @@ from types import TracebackType
 from typing import Any, Final
 
 from handspan.core.errors import ERROR_TYPES, ToolError
-from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, succeed
+from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, add_notice, succeed
+from handspan.core.values import Arguments, encode
 
 RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
 """What a tool may return besides plain values. The engine compares with `type`, since `isinstance` is slower."""
+_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
+_LONGEST_EDIT: Final = 1000
 _LONGEST_TEXT: Final = 2000
 _LONGEST_TRACEBACK: Final = 20_000
 _PACKAGE: Final = str(Path(__file__).parents[1])
@@ -78,3 +81,24 @@ def _skip_our_frames(trace: TracebackType | None) -> TracebackType | None:
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         found = found.tb_next
     return found or trace
+
+
+def unknown_outcome(name: str) -> Failure:
+    """Return the result of a call whose own result could not be stored before Handspan was closed."""
+    text = f"Handspan was closed before the result of {name!r} could be stored: its outcome is unknown."
+    return Failure("unknown_outcome", f"{text} Look before you call it again.")
+
+
+def encode_result(result: ToolResult) -> ToolResult:
+    """Return the result with its JSON; a failure when it has no JSON form."""
+    if isinstance(result, Failure) or result.encoded:
+        return result
+    try:
+        return succeed(result.value, result.attachments)
+    except ToolError as error:
+        return Failure(error.code, error.message)
+
+
+def add_edit_notice(result: ToolResult, arguments: Arguments | bytes | str) -> ToolResult:
+    """Return the result of a call with a notice for the model: which arguments the person chose."""
+    return add_notice(result, f"{_EDITED} {encode(arguments).decode()[:_LONGEST_EDIT]}")

@@ -149,7 +149,7 @@ async def _consent_reasons(request: RestRequest, name: str, caller: Caller) -> l
         for rule in await request.parts.store.rules.all(owner=request.owner)
         if (rule.tool, rule.fingerprint) == (name, entry.spec.fingerprint)
     }
-    needed = request.parts.app.engine.consents_needed(entry, caller)
+    needed = request.parts.app.engine.consents.find_needed(entry, caller)
     return [_consent_reason(name, kind, subject, rules.get((kind, subject))) for kind, subject in needed]
 
 
