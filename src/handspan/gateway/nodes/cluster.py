@@ -22,6 +22,7 @@ from handspan.core.bus import DeviceChanged, ToolsChanged
 from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
+from handspan.core.tasks import Tasks
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
@@ -95,7 +96,7 @@ class Cluster:
         self._probed_at = -math.inf
         """When a proxy last looked whether this node is ready."""
         self._unfollow: dict[str, Callable[[], None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     @property
     def runs_turns(self) -> bool:
@@ -181,9 +182,7 @@ class Cluster:
             await self._turns.close()
             await self.mirrors.close()
             await self.client_rows.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.link.close()
         self._is_open = self._takes_part = False
 
@@ -210,9 +209,7 @@ class Cluster:
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(work)
 
     # Owners.
 
