@@ -13,8 +13,8 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 
 # `make quick` has these rooms, without the tests marked `outside`: tests/inside.py lets no other test through.
-QUICK := $(addprefix tests/,agent config core engine models net registry skills store wire)
-NOT_QUICK := tests/store/postgres
+QUICK := $(addprefix tests/,agent cli config core engine models net registry skills store wire)
+NOT_QUICK := tests/store/postgres tests/cli/test_mcp_clients.py tests/cli/test_mcp_login.py
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.

@@ -95,3 +95,12 @@ def loaded() -> Loaded:
     made = Loaded()
     atexit.register(made.close)
     return made
+
+
+def run_forked(words: Sequence[str], environ: Mapping[str, str], streams: tuple[int, int, int]) -> int:
+    """Return the exit code of a command that has a process of its own."""
+    process = loaded().start(words, environ, streams)
+    try:
+        return process.wait()
+    finally:
+        process.kill()

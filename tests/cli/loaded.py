@@ -1,5 +1,7 @@
 """A process that has loaded the command, and runs it in a fork of itself whenever it is asked to.
 
+For commands that need a terminal or go on beside the test; the others run in the process of the tests (`here.py`).
+
 A start of Python that loads the command takes a quarter of a second, a fork some milliseconds. The fork is a whole
 process: it has its own streams, environment, terminal and signals. It ends as Python ends, up to the point where
 Python would free the memory of all that is loaded.
@@ -10,7 +12,6 @@ import contextlib
 import fcntl
 import gc
 import importlib
-import io
 import json
 import os
 import pkgutil
@@ -30,6 +31,7 @@ import httpx2
 import handspan
 from handspan.cli.main import main
 from tests.certificates import read_certificates_once
+from tests.cli.here import open_streams
 
 LARGEST: Final = 1 << 17
 """Bytes of a request."""
@@ -134,16 +136,7 @@ def _become(streams: list[int], words: list[str], environ: dict[str, str], at_te
     os.environ.update(environ)
     time.tzset()
     sys.argv = ["handspan", *words]
-    sys.stdin, sys.stdout, sys.stderr = _opened()
-
-
-def _opened() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
-    """The three streams, as Python opens them."""
-    return (
-        open(0, encoding="utf-8", closefd=False),
-        io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", line_buffering=os.isatty(1)),
-        io.TextIOWrapper(open(2, "wb", closefd=False), "utf-8", "backslashreplace", line_buffering=True),
-    )
+    sys.stdin, sys.stdout, sys.stderr = open_streams((0, 1, 2))
 
 
 def _load(package: ModuleType) -> None:

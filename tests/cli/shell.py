@@ -1,7 +1,8 @@
-"""The real command, as scripts and people run it: in a process of its own, or at a terminal.
+"""The real command, as scripts and people run it: with words and files, or at a terminal.
 
-The process is a fork of one that has loaded the command already (see `tests.cli.loaded`). Where the start, the pipes or
-the very end of a process are what is tested, `Shell.started` and `COMMAND` start it as a shell does.
+`Shell(…)` runs it in the process of the tests, through its `main()` (see `tests.cli.here`). At a terminal, on another
+thread and beside a loop it is a fork of a process that has loaded it (see `tests.cli.loaded`). Where the start, the
+pipes or the very end of a process are what is tested, `Shell.started` and `COMMAND` start it as a shell does.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tests.cli.forks import loaded
+from tests.cli.forks import loaded, run_forked
+from tests.cli.here import can_run_here, run_here
 
 COMMAND: Final = (sys.executable, "-m", "handspan.cli.main")
 _PRIVATE: Final = ("HANDSPAN_", "XDG_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "OLLAMA_")
@@ -39,11 +41,7 @@ class Shell:
             entered.write(given if isinstance(given, bytes) else given.encode())
             entered.seek(0)
             streams = (entered.fileno(), out.fileno(), err.fileno())
-            process = loaded().start(words, self.environ(**environ), streams)
-            try:
-                code = process.wait()
-            finally:
-                process.kill()
+            code = (run_here if can_run_here() else run_forked)(words, self.environ(**environ), streams)
             return subprocess.CompletedProcess(words, code, _text(out), _text(err))
 
     def started(self, *words: str, given: str = "", **environ: str) -> subprocess.CompletedProcess[str]:

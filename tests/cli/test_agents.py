@@ -103,6 +103,7 @@ def test_the_list_has_the_built_in_one_first_and_those_of_the_settings_too(run: 
     assert (rows["General"]["from"], rows["General"]["tools"]) == ("built in", 16)
 
 
+@pytest.mark.outside
 def test_an_agent_is_shown_with_checkboxes_and_no_parameters(run: Shell) -> None:
     run.config(
         '[tools]\ndisabled = ["spawn"]\n[agents.reader]\ntools = ["read_file", "write_file", "http_request"]\n'
@@ -121,6 +122,7 @@ def test_an_agent_is_shown_with_checkboxes_and_no_parameters(run: Shell) -> None
     assert max(map(len, shown.splitlines())) > 200, "a pipe gets all of it"
 
 
+@pytest.mark.outside
 def test_the_same_as_json(run: Shell) -> None:
     run(
         "agents",
@@ -235,6 +237,7 @@ def test_every_command_knows_the_agents_of_the_settings_and_the_kept_ones(run: S
         assert "call_started" not in {event["type"] for event in chat}
 
 
+@pytest.mark.outside
 def test_an_agents_own_model_answers(run: Shell) -> None:
     run("agents", "create", "x", "--model", "offline")
     assert "because it is named so" in json_lines(run("chat", "--json", "--agent", "x", "hi"))[0]["model"]
@@ -252,6 +255,7 @@ def test_the_limit_of_rounds_holds(run: Shell) -> None:
     assert [event["name"] for event in events if event["type"] == "call_finished"] == ["write_file"]
 
 
+@pytest.mark.outside
 def test_the_doctor_says_which_agent_is_meant_and_what_to_do_when_there_is_none(run: Shell) -> None:
     assert "ok    agent: 'General' is meant where none is named" in run("doctor").stdout
     misspelled = run("doctor", HANDSPAN_DEFAULT_AGENT="raeder")
@@ -264,6 +268,7 @@ def test_the_doctor_says_which_agent_is_meant_and_what_to_do_when_there_is_none(
     assert done.returncode != 0 and "default_agent" in done.stderr
 
 
+@pytest.mark.outside
 def test_a_kept_agent_may_be_the_default_one(run: Shell) -> None:
     assert run("agents", "create", "raeder", "--tools", "read_*").returncode == 0
     assert "ok    agent: 'raeder' is meant" in run("doctor", HANDSPAN_DEFAULT_AGENT="raeder").stdout
@@ -271,6 +276,7 @@ def test_a_kept_agent_may_be_the_default_one(run: Shell) -> None:
     assert json.loads(done.stdout)["code"] == "tool_not_available"
 
 
+@pytest.mark.outside
 def test_the_doctor_says_which_model_would_answer_and_what_to_do_when_none_can(run: Shell) -> None:
     assert "ok    model: offline, a rule-based stand-in: no model is named" in run("doctor").stdout
     assert "because ANTHROPIC_API_KEY is set" in run("doctor", ANTHROPIC_API_KEY="sk-x").stdout

@@ -10,6 +10,8 @@ from tests.cli.gateways import serving
 from tests.cli.shell import Shell, json_lines
 from tests.cli.sleeper import Sleeper
 
+pytestmark = pytest.mark.outside
+
 CONFIG = '[agents.reader]\ntools = ["read_*"]\nmode = "read_only"\n'
 TIME = "What time is it in Tokyo?"
 COMMANDS = (

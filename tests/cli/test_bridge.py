@@ -14,6 +14,8 @@ import pytest
 from tests.cli.gateways import listed, serving
 from tests.cli.shell import Shell
 
+pytestmark = pytest.mark.outside
+
 PROVIDER = '''
 from handspan.provider import Access, Provider
 

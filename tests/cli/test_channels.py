@@ -9,6 +9,8 @@ from tests.cli.gateways import device, serving
 from tests.cli.shell import COMMAND, Shell
 from tests.cli.test_rich_chat import RICH
 
+pytestmark = pytest.mark.outside
+
 CHANNELS = """
 [channels.page]
 [channels.telegram]
@@ -50,6 +52,7 @@ def test_the_list_says_what_works_and_what_does_not(run: Shell, config: str) -> 
     }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise")
 def test_an_address_that_apprise_does_not_know_is_told_without_a_gateway_too(run: Shell) -> None:
     file = run.home / "apprise.toml"
     file.write_text('[channels.pigeon]\ntype = "apprise"\nurl = "pigeon://loft"\n', encoding="utf-8")

@@ -95,6 +95,7 @@ def test_a_terminal_that_can_not_show_every_character_is_no_crash(run: Shell) ->
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_a_model_that_can_not_answer_says_why_and_exits_with_1(run: Shell) -> None:
     async with FakeModelServer([Turn(fault="auth"), Turn(fault="auth")]) as server:
         use(run, server, "anthropic")
@@ -108,6 +109,7 @@ async def test_a_model_that_can_not_answer_says_why_and_exits_with_1(run: Shell)
 # One answer, on the model that needs no key.
 
 
+@pytest.mark.outside
 def test_the_time_in_tokyo_is_really_looked_up(run: Shell) -> None:
     done = run("chat", TIME)
     assert done.returncode == 0
@@ -222,6 +224,7 @@ def test_lines_of_standard_input_are_turns_and_commands(run: Shell) -> None:
 # A conversation at a terminal.
 
 
+@pytest.mark.outside
 def test_a_conversation_with_its_commands_from_the_first_prompt_to_ctrl_d(run: Shell) -> None:
     run.config('[agents.blind]\ntools = ["get_current_time"]\n')
     with run.at_terminal("chat") as terminal:
@@ -250,6 +253,7 @@ def test_a_conversation_with_its_commands_from_the_first_prompt_to_ctrl_d(run: S
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+@pytest.mark.outside
 def test_a_conversation_is_resumed_and_earlier_lines_can_be_had_again(run: Shell) -> None:
     with run.at_terminal("chat") as terminal:
         terminal.prompt()
@@ -268,6 +272,7 @@ def test_a_conversation_is_resumed_and_earlier_lines_can_be_had_again(run: Shell
         assert "[write_file: ok" in terminal.prompt()
 
 
+@pytest.mark.outside
 def test_a_person_switches_a_skill_on_and_the_toolbox_is_what_it_allows(run: Shell) -> None:
     run.skill("clock", "get_current_*", "Tell the time in words.")
     with run.at_terminal("chat") as terminal:
@@ -291,6 +296,7 @@ def test_a_person_switches_a_skill_on_and_the_toolbox_is_what_it_allows(run: She
         assert "write_file" in terminal.prompt()
 
 
+@pytest.mark.outside
 def test_verbose_shows_what_goes_in_and_out_of_a_tool(run: Shell) -> None:
     with run.at_terminal("chat", "--verbose") as terminal:
         terminal.prompt()
@@ -299,12 +305,14 @@ def test_verbose_shows_what_goes_in_and_out_of_a_tool(run: Shell) -> None:
         assert '→ get_current_time {"timezone":"Asia/Tokyo"}' in answer and '← {"status":"success"' in answer
 
 
+@pytest.mark.outside
 def test_a_retry_in_an_empty_session_does_not_blame_the_model(run: Shell) -> None:
     done = run("chat", given="/retry\n")
     assert "This session has no message yet: say something first." in done.stdout
     assert "The model can't answer" not in done.stdout
 
 
+@pytest.mark.outside
 def test_ctrl_c_aborts_the_turn_and_not_the_program(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat") as terminal:
@@ -324,6 +332,7 @@ def test_ctrl_c_aborts_the_turn_and_not_the_program(run: Shell) -> None:
     sleeper.close()
 
 
+@pytest.mark.outside
 def test_ctrl_c_ends_a_shell_command_that_runs(run: Shell) -> None:
     log = f"log-{new_mark()}.txt"
     run.workspace.mkdir(parents=True)
@@ -339,6 +348,7 @@ def test_ctrl_c_ends_a_shell_command_that_runs(run: Shell) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.outside
 def test_ctrl_c_aborts_a_single_answer_with_exit_code_130(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat", "/nap minutes=5") as terminal:
@@ -349,6 +359,7 @@ def test_ctrl_c_aborts_a_single_answer_with_exit_code_130(run: Shell) -> None:
     sleeper.close()
 
 
+@pytest.mark.outside
 def test_a_permission_is_asked_for_inline(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     with run.at_terminal("chat") as terminal:
@@ -364,6 +375,7 @@ def test_a_permission_is_asked_for_inline(run: Shell) -> None:
         assert "[get_current_time: ok," in terminal.prompt()
 
 
+@pytest.mark.outside
 def test_ctrl_c_at_a_question_takes_nothing_of_what_is_typed_next(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     with run.at_terminal("chat") as terminal:
@@ -380,6 +392,7 @@ def test_ctrl_c_at_a_question_takes_nothing_of_what_is_typed_next(run: Shell) ->
         assert "[get_current_time: ok," in terminal.prompt()
 
 
+@pytest.mark.outside
 def test_killed_in_mid_call_the_conversation_goes_on_and_every_call_has_a_result(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat") as terminal:
@@ -399,6 +412,7 @@ def test_killed_in_mid_call_the_conversation_goes_on_and_every_call_has_a_result
     sleeper.close()
 
 
+@pytest.mark.outside
 def test_a_session_that_runs_elsewhere_is_busy_and_not_disturbed(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat") as terminal:
@@ -445,6 +459,7 @@ THREE_ANSWERS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("api", APIS)
+@pytest.mark.outside
 async def test_the_three_questions_over_every_api_really_call_tools(run: Shell, api: Api) -> None:
     async with FakeModelServer(THREE_ANSWERS) as server:
         use(run, server, api)
@@ -470,6 +485,7 @@ async def test_the_three_questions_over_every_api_really_call_tools(run: Shell, 
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_one_session_goes_on_over_all_four_apis_one_after_another(run: Shell) -> None:
     script = [
         turn
@@ -487,6 +503,7 @@ async def test_one_session_goes_on_over_all_four_apis_one_after_another(run: She
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_an_answer_is_shown_while_it_arrives_and_what_arrived_is_kept(run: Shell) -> None:
     def person() -> str:
         with run.at_terminal("chat") as terminal:
@@ -511,6 +528,7 @@ async def test_an_answer_is_shown_while_it_arrives_and_what_arrived_is_kept(run:
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_an_answer_that_comes_without_pieces_is_printed(run: Shell) -> None:
     async with FakeModelServer([Turn(text="All at once.", delta=0)]) as server:
         use(run, server, "openai-responses")
@@ -520,6 +538,7 @@ async def test_an_answer_that_comes_without_pieces_is_printed(run: Shell) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("api", APIS)
+@pytest.mark.outside
 async def test_how_a_turn_ended_is_shown_later_and_retry_begins_it_again(run: Shell, api: Api) -> None:
     story = Turn(text="Once upon a time there was a king who lived in a castle far away from here.", fault="cut")
     async with FakeModelServer([Turn(fault="auth"), story, Turn(text="They lived happily.")]) as server:
@@ -548,6 +567,7 @@ async def test_how_a_turn_ended_is_shown_later_and_retry_begins_it_again(run: Sh
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_words_that_would_steer_the_terminal_do_not(run: Shell) -> None:
     async with FakeModelServer([Turn(text="be\x1b[2Jhave\x07\u202e now\r\n", delta=100)]) as server:
         use(run, server, "anthropic")
@@ -556,6 +576,7 @@ async def test_words_that_would_steer_the_terminal_do_not(run: Shell) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_usage_is_counted_per_session_and_unknown_prices_stay_unknown(run: Shell) -> None:
     async with FakeModelServer([Turn(text="one"), Turn(text="two")]) as server:
         use(run, server, "openai-chat")
@@ -564,6 +585,7 @@ async def test_usage_is_counted_per_session_and_unknown_prices_stay_unknown(run:
     assert "gpt-5.5: 2 replies, 24 tokens in, 14 out, cost unknown" in done.stdout
 
 
+@pytest.mark.outside
 def test_help_shows_the_way(run: Shell) -> None:
     done = run("chat", "--help")
     assert done.returncode == 0
@@ -623,6 +645,7 @@ class Ollama:
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_a_conversation_begins_before_ollama_has_answered_and_uses_it_when_it_has(run: Shell) -> None:
     loop = asyncio.get_running_loop()
 
@@ -640,6 +663,7 @@ async def test_a_conversation_begins_before_ollama_has_answered_and_uses_it_when
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_a_single_question_waits_for_ollama(run: Shell) -> None:
     async with Ollama() as ollama:
         ollama.may_answer.set()
@@ -652,6 +676,7 @@ async def test_a_single_question_waits_for_ollama(run: Shell) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_an_ollama_that_never_answers_is_given_up(run: Shell) -> None:
     async with Ollama() as ollama:
         done = await asyncio.to_thread(run, "chat", TIME, OLLAMA_HOST=f"127.0.0.1:{ollama.port}")

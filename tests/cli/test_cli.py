@@ -34,6 +34,7 @@ from tests.cli.shell import COMMAND, Shell, json_lines
         (("tools", "--nope"), "No such option"),
     ],
 )
+@pytest.mark.outside
 def test_wrong_usage_is_explained(run: Shell, words: tuple[str, ...], said: str) -> None:
     done = run.started(*words)
     assert done.returncode == 2
@@ -60,6 +61,7 @@ def test_an_unknown_agent_is_named_with_those_that_are_there(run: Shell) -> None
 # call
 
 
+@pytest.mark.outside
 def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
     done = run.started("call", "write_file", '{"path": "a/b.txt", "content": "hi"}')
     assert done.returncode == 0
@@ -92,6 +94,7 @@ def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.outside
 def test_arguments_come_from_standard_input_too(run: Shell) -> None:
     done = run.started("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 300_000}))
     assert done.returncode == 0
@@ -102,6 +105,7 @@ def test_a_call_without_arguments_has_none(run: Shell) -> None:
     assert run("call", "get_current_time").returncode == 0
 
 
+@pytest.mark.outside
 def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_ones_did(run: Shell) -> None:
     lines = [
         '{"tool": "write_file", "args": {"path": "n.txt", "content": "hello"}}',
@@ -149,6 +153,7 @@ def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
 # tools
 
 
+@pytest.mark.outside
 def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) -> None:
     _, *lines = run.on_screen("tools", COLUMNS="100").splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
@@ -161,6 +166,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
         assert re.search(re.escape(line[:-1]) + r"\s", whole), line
 
 
+@pytest.mark.outside
 def test_the_list_as_json_has_what_the_table_has_and_the_schema(run: Shell) -> None:
     rows = {row["name"]: row for row in json.loads(run("tools", "--json").stdout)}
     assert rows["web_fetch"]["origin"] == "builtin"
@@ -239,6 +245,7 @@ def test_a_schema_is_a_table_and_an_example_down_to_its_parts(capsys: pytest.Cap
     assert lines[-1].endswith("""draw '{"points":[{"x":1.5}],"colour":"red","size":3}'""")
 
 
+@pytest.mark.outside
 def test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on(run: Shell) -> None:
     assert "spawn is off." in run("tools", "disable", "spawn").stdout
     assert "already off" in run("tools", "disable", "spawn").stdout
@@ -303,6 +310,7 @@ def test_a_batch_of_checks_answers_every_line(run: Shell) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.outside
 def test_output_that_can_t_be_written_is_told_in_a_sentence(run: Shell) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
@@ -316,6 +324,7 @@ def test_output_that_can_t_be_written_is_told_in_a_sentence(run: Shell) -> None:
 # doctor, help
 
 
+@pytest.mark.outside
 def test_the_doctor_says_what_works(run: Shell) -> None:
     done = run.started("doctor", "--json")
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
@@ -325,6 +334,7 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
     assert list(run.workspace.iterdir()) == []
 
 
+@pytest.mark.outside
 def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
     run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "no-such" }\n')
     done = run("doctor")
@@ -333,6 +343,7 @@ def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
     assert "mcp(github)" in done.stdout and "there is no program 'no-such'" in done.stdout
 
 
+@pytest.mark.outside
 def test_the_doctor_says_how_to_install_the_program_of_an_mcp_server(run: Shell, tmp_path: Path) -> None:
     run.config(
         '[tools.mcp_servers]\ntime = { command = "uvx" }\nfiles = { command = "npx" }\nown = { command = "x-y" }\n'
@@ -363,6 +374,7 @@ def test_the_doctor_says_what_keeps_a_gateway_from_starting(run: Shell) -> None:
     assert "correct the settings" not in done.stdout, "they are right"
 
 
+@pytest.mark.outside
 def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
     monkeypatch.setenv("HANDSPAN_TOOLS__SANDBOX__NETWORK", "guarded")
@@ -402,6 +414,7 @@ def test_a_call_of_an_unknown_agent_has_an_envelope_for_every_line(run: Shell) -
     assert [one["code"] for one in json_lines(batch)] == ["invalid_arguments"] * 2
 
 
+@pytest.mark.outside
 def test_help_names_every_command(run: Shell) -> None:
     done = run.started("--help")
     assert done.returncode == 0
@@ -412,12 +425,14 @@ def test_help_names_every_command(run: Shell) -> None:
         assert commands and "..." not in commands, "a description is cut"
 
 
+@pytest.mark.outside
 def test_a_list_can_be_asked_for_by_name(run: Shell) -> None:
     assert run("agents", "list", "--json").stdout == run("agents", "--json").stdout != ""
     none = "No session yet"
     assert none in run.on_screen("sessions", "list") and none not in run("sessions", "list").stdout
 
 
+@pytest.mark.outside
 def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:
     for words in (("--workspace", str(tmp_path / "w"), "call"), ("call", "--workspace", str(tmp_path / "w"))):
         done = run(*words, "write_file", '{"path": "f", "content": "x"}')
@@ -426,6 +441,7 @@ def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -
         (tmp_path / "w" / "f").unlink()
 
 
+@pytest.mark.outside
 def test_a_reader_that_goes_away_is_no_error(run: Shell) -> None:
     command = f"{shlex.join(COMMAND)} tools --json | head -c 1"
     environ = {**os.environ, "HOME": str(run.home)}

@@ -84,6 +84,7 @@ def test_a_check_of_good_settings_leaves_nothing_behind(run: Shell) -> None:
     assert sorted(run.home.rglob("*")) == before
 
 
+@pytest.mark.outside
 def test_a_check_refuses_hooks_and_models_that_do_not_exist(run: Shell) -> None:
     run.config(
         'model = "nowhere"\n[agents.a]\nmodel = "nope"\n[[hooks.chain]]\ntype = "nope"\n'

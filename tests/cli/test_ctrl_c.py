@@ -10,6 +10,8 @@ import pytest
 from tests.cli.shell import Shell
 from tests.cli.test_rich_chat import RICH
 
+pytestmark = pytest.mark.outside
+
 INTERRUPTED = """
 import builtins
 load = builtins.__import__

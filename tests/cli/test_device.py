@@ -25,6 +25,8 @@ from handspan.core.values import Arguments
 from tests.cli.gateways import address, device, listed, program, serving, token
 from tests.cli.shell import COMMAND, Shell, json_lines
 
+pytestmark = pytest.mark.outside
+
 ASKED = "take device info of my computer"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -255,7 +257,7 @@ def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None
         assert process.stdout is not None
         try:
             assert json.loads(process.stdout.readline())["type"] == "connected"
-            envelope = json_lines(run("call", "box__notify", '{"text": "tea"}'))[0]
+            envelope = Calling(run, "box__notify", '{"text": "tea"}').envelope()
             process.send_signal(signal.SIGTERM)
             rest, _ = process.communicate(timeout=60)
         finally:

@@ -6,9 +6,13 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.cli.gateways import program, serving
 from tests.cli.shell import Shell, Terminal
 from tests.cli.test_rich_chat import RICH, prompt
+
+pytestmark = pytest.mark.outside
 
 ARGUMENTS = '{"path": "a.txt", "content": "hello"}'
 ASKS = '[agents.General]\nmode = "ask_always"\n'

@@ -21,6 +21,7 @@ from tests.cli.test_chat import TIME
 
 
 @pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.outside
 def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: bool) -> None:
     run.config('[agents.reader]\ntools = ["read_*"]\n')
     run.tool("dice", "from handspan import tool\n\n@tool\ndef roll() -> int:\n    'Roll.'\n    return 4\n")
@@ -66,6 +67,7 @@ def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: 
         assert not [name for name in archive.getnames() if "before-" in name]
 
 
+@pytest.mark.outside
 def test_a_backup_has_what_is_behind_links(run: Shell, tmp_path: Path) -> None:
     run.config('[agents.reader]\ntools = ["read_*"]\n')
     run.tool("dice", "from handspan import tool\n\n@tool\ndef roll() -> int:\n    'Roll.'\n    return 4\n")
@@ -107,6 +109,7 @@ def test_a_backup_takes_a_relative_settings_file_and_keeps_programs(run: Shell, 
     assert stat.S_IMODE(restored.stat().st_mode) == 0o700
 
 
+@pytest.mark.outside
 def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: Shell, tmp_path: Path) -> None:
     note, saved = tmp_path / "note.txt", tmp_path / "saved.tar.gz"
     note.write_bytes(b"x" * 600_000)
@@ -120,6 +123,7 @@ def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: 
     assert run("backup", str(tmp_path / "again.tar.gz")).stderr == ""
 
 
+@pytest.mark.outside
 def test_a_restore_is_refused_while_a_gateway_runs_and_for_other_files(run: Shell, tmp_path: Path) -> None:
     run("chat", TIME)
     file = tmp_path / "saved.tar.gz"
@@ -177,6 +181,7 @@ def test_an_error_under_json_is_json(run: Shell, words: tuple[str, ...], code: t
     assert said in told["error"]
 
 
+@pytest.mark.outside
 def test_the_version_in_every_way(run: Shell) -> None:
     version = json.loads(run("version", "--json").stdout)["version"]
     assert run("version").stdout == f"handspan {version}\n"
@@ -207,6 +212,7 @@ def completions(run: Shell, *words: str) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
+@pytest.mark.outside
 def test_a_shell_completes_commands_tools_agents_and_sessions(run: Shell) -> None:
     session = json_lines(run("chat", "--json", TIME))[0]["id"]
     assert completions(run, "sess") == ["sessions"]
@@ -220,6 +226,7 @@ def test_a_shell_completes_commands_tools_agents_and_sessions(run: Shell) -> Non
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.outside
 def test_each_shell_takes_its_script_and_gets_names_from_it(run: Shell, tmp_path: Path, shell: str) -> None:
     script = tmp_path / "script"
     done = run("completion", shell, PATH=os.environ["PATH"])
@@ -232,6 +239,7 @@ def test_each_shell_takes_its_script_and_gets_names_from_it(run: Shell, tmp_path
     assert "get_current_time" in run.started(**words).stdout
 
 
+@pytest.mark.outside
 def test_fish_shows_the_whole_description_of_a_name(run: Shell, tmp_path: Path) -> None:
     said = "Add two numbers, and return their sum, rounded."
     run.tool("adding", f'from handspan import tool\n\n@tool\ndef adding(a: int) -> int:\n    "{said}"\n    return a\n')
@@ -255,6 +263,7 @@ def test_fish_shows_the_whole_description_of_a_name(run: Shell, tmp_path: Path) 
         assert shown.stdout == f"adding\t{said}\n", shown.stderr
 
 
+@pytest.mark.outside
 def test_the_journal_is_followed_as_calls_end(run: Shell) -> None:
     assert "there is nothing to follow" in run("calls", "--follow").stderr
     with serving(run):
@@ -318,6 +327,7 @@ def test_config_says_where_the_file_is_and_whether_it_can_be_used(run: Shell, tm
     assert run("config", "show", "tools.nope").returncode == 2
 
 
+@pytest.mark.outside
 def test_sessions_are_exported_and_found(run: Shell, tmp_path: Path) -> None:
     run("chat", TIME)
     markdown = run("sessions", "export", "last").stdout
@@ -332,6 +342,7 @@ def test_sessions_are_exported_and_found(run: Shell, tmp_path: Path) -> None:
     assert json.loads(run("sessions", "--json").stdout) == []
 
 
+@pytest.mark.outside
 def test_an_exported_session_has_the_texts_that_were_sent_with_its_messages(run: Shell, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("milk\n```\neggs\n")
@@ -342,6 +353,7 @@ def test_an_exported_session_has_the_texts_that_were_sent_with_its_messages(run:
     assert list(json.loads(run("sessions", "export", "last", "--json").stdout)["texts"].values()) == [notes.read_text()]
 
 
+@pytest.mark.outside
 def test_a_narrow_terminal_shortens_ids_and_texts_and_keeps_every_column(run: Shell) -> None:
     run("chat", TIME)
     (call,) = json.loads(run("calls", "--json").stdout)

@@ -62,6 +62,7 @@ def ask(run: Shell, api: str, messages: Any, *more: str) -> Any:
         ),
     ],
 )
+@pytest.mark.outside
 def test_wrong_usage_is_explained(run: Shell, words: tuple[str, ...], said: str) -> None:
     done = run("model", "request", *words)
     assert (done.returncode, done.stdout) == (2, "")

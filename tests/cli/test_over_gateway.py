@@ -25,6 +25,8 @@ from tests.cli.gateways import address, device, listed, serving, token
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
 
+pytestmark = pytest.mark.outside
+
 TIME = "What time is it in Tokyo?"
 FILES = "write 'hello' to notes.txt then read notes.txt"
 PAINT = """

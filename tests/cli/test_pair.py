@@ -14,6 +14,8 @@ from handspan.core.values import JsonObject
 from tests.cli.gateways import address, device, serving, token
 from tests.cli.shell import Shell
 
+pytestmark = pytest.mark.outside
+
 CODE = r"\d{4}-\d{4}-\d{4}"
 UNTIL = r"within {} minutes \(until \d\d:\d\d:\d\d\)"
 

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.shell import Shell
 from tests.waiting import WAIT
 
+pytestmark = pytest.mark.outside
+
 # What runs before the command. Three modules read what the real system has: they are loaded first.
 PREAMBLE = """
 import os, signal, socket, sys, sysconfig, time, truststore, urllib.request

@@ -33,6 +33,7 @@ def write_manifest(run: Shell, name: str, content: object) -> Path:
     return path
 
 
+@pytest.mark.outside
 def test_a_starter_project_passes_its_test_and_the_check_and_can_be_installed(run: Shell, runtime: Path) -> None:
     made = run("provider", "new", "shopping", "--in", str(run.home), "--json")
     assert made.returncode == 0, made.stderr
@@ -103,6 +104,7 @@ def test_a_manifest_that_is_wrong_is_not_installed_and_fails_the_check(run: Shel
         assert "absolute path" in done.stdout + done.stderr
 
 
+@pytest.mark.outside
 def test_the_list_says_what_a_bridge_would_skip_and_why(run: Shell, runtime: Path) -> None:
     write_manifest(run, "a.json", {"id": "b"})
     write_manifest(run, "later.json", {"id": "later", "version": 2})
@@ -124,6 +126,7 @@ def test_the_list_says_what_a_bridge_would_skip_and_why(run: Shell, runtime: Pat
     assert "'writes' is not offered" in as_text.stderr and "skipped" in as_text.stderr
 
 
+@pytest.mark.outside
 def test_the_check_names_what_is_wrong_with_its_clause(run: Shell, runtime: Path) -> None:
     async def check_while_it_runs(*tools: str) -> subprocess.CompletedProcess[str]:
         async with FakeProvider(runtime / "fake.sock", tools) as provider:
@@ -136,6 +139,7 @@ def test_the_check_names_what_is_wrong_with_its_clause(run: Shell, runtime: Path
     assert wrong == {("1.6", "wrong"), ("3.4", "warning"), ("6.6", "warning"), ("6.6", "wrong")}
 
 
+@pytest.mark.outside
 def test_the_check_blames_a_login_before_the_list_and_no_unknown_field(run: Shell, runtime: Path) -> None:
     async def check_while_it_runs() -> subprocess.CompletedProcess[str]:
         async with FakeProvider(runtime / "fake.sock", ["echo"]) as provider:
@@ -148,6 +152,7 @@ def test_the_check_blames_a_login_before_the_list_and_no_unknown_field(run: Shel
     assert "1.1" not in wrong
 
 
+@pytest.mark.outside
 def test_every_command_has_its_help(run: Shell) -> None:
     done = run("provider", "--help")
     assert done.returncode == 0

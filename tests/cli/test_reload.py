@@ -6,9 +6,13 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.cli.gateways import address, serving
 from tests.cli.shell import Shell, json_lines
 from tests.cli.test_chat import TIME
+
+pytestmark = pytest.mark.outside
 
 
 def test_a_reload_applies_what_it_can_and_says_what_needs_a_restart(run: Shell) -> None:

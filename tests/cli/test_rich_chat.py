@@ -28,6 +28,7 @@ def prompt(terminal: Terminal) -> str:
 
 
 @pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.outside
 def test_a_conversation_from_the_first_prompt_to_the_end(run: Shell, is_served: bool) -> None:
     def converse() -> None:
         with run.at_terminal("chat", **RICH) as terminal:
@@ -63,6 +64,7 @@ def test_a_conversation_from_the_first_prompt_to_the_end(run: Shell, is_served: 
         converse()
 
 
+@pytest.mark.outside
 def test_several_lines_are_one_message_and_ctrl_c_twice_ends(run: Shell) -> None:
     with run.at_terminal("chat", **RICH) as terminal:
         prompt(terminal)
@@ -76,6 +78,7 @@ def test_several_lines_are_one_message_and_ctrl_c_twice_ends(run: Shell) -> None
     assert (run.workspace / "notes.txt").read_text() == "one\ntwo"
 
 
+@pytest.mark.outside
 def test_ctrl_c_aborts_the_answer_and_what_runs_was_shown(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat", **RICH) as terminal:
@@ -91,6 +94,7 @@ def test_ctrl_c_aborts_the_answer_and_what_runs_was_shown(run: Shell) -> None:
     sleeper.close()
 
 
+@pytest.mark.outside
 def test_an_edit_is_shown_as_a_diff_before_it_is_approved(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     run.workspace.mkdir(parents=True)
@@ -108,6 +112,7 @@ def test_an_edit_is_shown_as_a_diff_before_it_is_approved(run: Shell) -> None:
     assert (run.workspace / "a.txt").read_text() == "new line\nsame\n"
 
 
+@pytest.mark.outside
 def test_a_gateway_that_goes_away_and_comes_back_is_told(run: Shell) -> None:
     with serving(run) as gateway:
         port = re.search(r":(\d+)", (run.state / "gateway.json").read_text().split("http")[1])
@@ -124,6 +129,7 @@ def test_a_gateway_that_goes_away_and_comes_back_is_told(run: Shell) -> None:
                 assert terminal.ended() == 0
 
 
+@pytest.mark.outside
 def test_a_single_answer_is_rendered_and_plain_is_plain(run: Shell) -> None:
     rich, plain = (run.on_screen("chat", *words, TIME, **RICH) for words in ((), ("--plain",)))
     assert "✓" in rich and "\x1b[" in rich
@@ -133,6 +139,7 @@ def test_a_single_answer_is_rendered_and_plain_is_plain(run: Shell) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_an_attached_image_and_a_text_go_with_the_message(run: Shell, tmp_path: Path) -> None:
     image = Path(__file__).parents[1] / "media"
     picture = next(iter(sorted(image.rglob("*.png"))), None) or tmp_path / "dot.png"
@@ -182,6 +189,7 @@ def photo() -> Success:
 """
 
 
+@pytest.mark.outside
 def test_images_of_results_are_shown_where_the_terminal_can(run: Shell) -> None:
     run.tool("photo", _PHOTO)
     shown = run.on_screen("chat", "/photo", **RICH, TERM_PROGRAM="iTerm.app")
@@ -189,6 +197,7 @@ def test_images_of_results_are_shown_where_the_terminal_can(run: Shell) -> None:
     assert "\x1b]1337" not in run.on_screen("chat", "/photo", **RICH)
 
 
+@pytest.mark.outside
 def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) -> None:
     run.config(
         '[agents.blind]\ntools = ["get_current_time"]\n[models.m]\napi = "openai-chat"\nmodel = "x"\nkey = "k"\n'
@@ -238,6 +247,7 @@ def test_only_the_words_of_the_person_are_orders_to_the_stand_in(run: Shell) -> 
 
 
 @pytest.mark.anyio
+@pytest.mark.outside
 async def test_every_model_reads_the_words_of_a_pipe(run: Shell) -> None:
     async with FakeModelServer([Turn(text="Milk.")] * len(APIS)) as server:
         use(run, server, *APIS)
@@ -248,6 +258,7 @@ async def test_every_model_reads_the_words_of_a_pipe(run: Shell) -> None:
             assert "buy milk" in sent or b64encode(b"buy milk").decode() in sent, (api, sent)
 
 
+@pytest.mark.outside
 def test_commands_work_in_a_pipe_too(run: Shell, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     lines = [TIME, "/export", f"/export {file}", "/sessions", "/new", "/sessions 1", "/model", "/skills", "/why", " /x"]
@@ -260,6 +271,7 @@ def test_commands_work_in_a_pipe_too(run: Shell, tmp_path: Path) -> None:
     exported.unlink()
 
 
+@pytest.mark.outside
 def test_what_only_a_terminal_needs_is_not_loaded_without_one(run: Shell) -> None:
     code = (
         "import sys\nfrom handspan.cli.main import main\n"

@@ -78,6 +78,7 @@ class TestClaims:
         with claim_state(state):
             assert stat.S_IMODE((state / "gateway.lock").stat().st_mode) == 0o600
 
+    @pytest.mark.outside
     def test_a_killed_gateway_leaves_nothing_locked(self, tmp_path: Path) -> None:
         holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         try:
@@ -127,6 +128,7 @@ class TestFinding:
         with claim_state(tmp_path):
             assert find_running(tmp_path) is None
 
+    @pytest.mark.outside
     def test_a_process_that_is_gone_is_not_asked(self, tmp_path: Path) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait(60)
@@ -194,6 +196,7 @@ class TestDoctor:
             *_, last = gateway_findings(settings, server.url)
             assert not last.ok and last.found == "there is none to try"
 
+    @pytest.mark.outside
     def test_a_server_that_checks_nothing_is_found_out(self, tmp_path: Path) -> None:
         careless = subprocess.Popen([sys.executable, "-c", CARELESS], stdout=subprocess.PIPE, text=True)
         try:

@@ -21,6 +21,8 @@ from websockets.sync.client import connect
 from tests.cli.gateways import address, serving
 from tests.cli.shell import COMMAND, Shell
 
+pytestmark = pytest.mark.outside
+
 WAIT = 60.0
 
 

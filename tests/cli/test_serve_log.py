@@ -25,6 +25,8 @@ from tests.cli.gateways import address, serving
 from tests.cli.shell import COMMAND, Shell
 from tests.waiting import WAIT
 
+pytestmark = pytest.mark.outside
+
 CANARY: Final = "canary-Q7w8E9r0"
 """Part of every secret here: it must not be in any line."""
 FAILING: Final = '''

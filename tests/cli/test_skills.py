@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.shell import Shell
 
+pytestmark = pytest.mark.outside
+
 GREET = "---\nname: greet\ndescription: Greets people.\n---\nSay hello to {{who}}.\n"
 
 

@@ -14,6 +14,8 @@ from handspan.wire.rest.tokens import MadeToken
 from tests.cli.gateways import address, device, serving, token
 from tests.cli.shell import Shell, Terminal
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture
 def gateway(run: Shell) -> Iterator[Terminal]:

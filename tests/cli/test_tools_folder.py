@@ -1,8 +1,12 @@
 """A person's own tool beside a gateway that runs: as the README shows it, and when it is broken (SPEC T6)."""
 
+import pytest
+
 from tests.cli.gateways import listed, serving
 from tests.cli.shell import Shell
 from tests.test_readme import blocks
+
+pytestmark = pytest.mark.outside
 
 DICE = next(block for block in blocks("python") if "roll_dice" in block)
 
