@@ -3,8 +3,9 @@
 Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messages, gets events); read these first.
          `builder.py` is the seed's form of `Client`. `client_state.py` (calls) and `chat_state.py` (turns) are the
          client's side of the protocol, without a socket: frames in, `actions.py` out. `connection.py` carries the
-         actions out: with `ws.py` (the link, which opens again after a drop; `socket.py` is one connection of it),
-         `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py` (what code may return).
+         actions out, in their order (`steps.py`): with `ws.py` (the link, which opens again after a drop; `socket.py`
+         is one connection of it), `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py`
+         (what code may return).
          `fast_socket.py` is a speed trick. `pairing.py` gets a token for a pairing link.
          `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
          twice, and the state file.

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from handspan.client.calls import AskPermission, BeginLogin
 from handspan.client.chat import AnswerInChat, ChannelListener, Chat, ChatListeners
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
+from handspan.client.log import log_lines
 from handspan.client.memory import CallMemory, StateFile
 from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, OpenLink, usual_backoff
@@ -222,7 +223,7 @@ class Client:
         If the program has set up logging, the lines go there instead. Raises `GatewayRefused` as `run` does.
         """
         try:
-            with _log_lines(), contextlib.suppress(KeyboardInterrupt):
+            with log_lines(), contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(self._run_until_sigterm())
         except HandspanError as error:  # its sentence says what to do: our own lines before it would only hide it
             raise error.with_traceback(None) from None
@@ -385,21 +386,3 @@ class Client:
     def _notify_waiters(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-@contextlib.contextmanager
-def _log_lines() -> Iterator[None]:
-    """Write the SDK's log to standard error, unless the program has set up logging."""
-    logger, lines = logging.getLogger(__package__), logging.StreamHandler()
-    if logger.hasHandlers():
-        yield
-        return
-    lines.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
-    level = logger.level
-    logger.addHandler(lines)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(lines)

@@ -5,8 +5,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -33,6 +32,7 @@ from handspan.client.functions import is_async
 from handspan.client.memory import StateFile
 from handspan.client.results import ResultEncoder
 from handspan.client.sizes import check_size
+from handspan.client.steps import StepQueue
 from handspan.client.threads import CallThreads
 from handspan.client.tools import ClientTools
 from handspan.client.upload import upload
@@ -143,16 +143,11 @@ class ClientConnection:
         self._link = Link(owner.url, options.place, options.backoff, self, options.open_link)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
-        self._queue: deque[_Step] = deque()
+        self._queue: StepQueue[_Step] = StepQueue(self._do_now, self._do_slowly)
         self._unsent: list[ClientFrame] = []
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
-        self._is_working = False
-        """The queue is being worked off: a step that is added now runs when it is next."""
-        self._has_slow_step = asyncio.Event()
-        """Set when the next step has to wait for something."""
         self._is_owner_async = is_async(owner.on_frame)
-        self._failure: Exception | None = None
         self._was_connected = False
         self._refusal: GatewayRefused | None = None
 
@@ -161,12 +156,12 @@ class ClientConnection:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._tools.listeners.append(self._on_tool)
         self._runner.open()
-        working = asyncio.create_task(self._work_slowly())
+        working = asyncio.create_task(self._queue.serve())
         linking = asyncio.create_task(self._link.serve(waits_for_gateway=waits_for_gateway))
         try:
             await asyncio.wait((working, linking), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._is_working = True  # no more steps run, except the ones below
+            self._queue.stop()
             self._tools.listeners.remove(self._on_tool)
             if self._flushing is not None:
                 self._flushing.cancel()
@@ -177,7 +172,7 @@ class ClientConnection:
             self._threads.close()
             for end in ends:
                 if isinstance(end, GatewayRefused):  # no later link will bring the end of the open turn
-                    self._queue.extend(self._client_state.give_up(str(end)))
+                    self._queue.add(self._client_state.give_up(str(end)))
             await self._deliver_rest()
             with contextlib.suppress(OSError):
                 await self._save(is_synced=False)
@@ -188,22 +183,22 @@ class ClientConnection:
 
     def close(self) -> None:
         """Send all frames that wait, and end."""
-        self._add([_Close()])
+        self._queue.add([_Close()])
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_SECONDS_TO_FLUSH, self._link.close)
 
     def send(self, frame: ClientFrame) -> None:
         """Send this frame now, or as soon as the gateway is connected. Raises `MessageTooLarge`."""
         self.check_size(frame)
-        self._add(self._client_state.send(frame))
+        self._queue.add(self._client_state.send(frame))
 
     def describe(self, notes: DeviceNotes) -> None:
         """Tell people about this device."""
-        self._add(self._client_state.describe(notes))
+        self._queue.add(self._client_state.describe(notes))
 
     def ask_trust(self, request: TrustRequest) -> None:
         """Ask the person whether they trust something."""
-        self._add(self._client_state.ask_trust(request))
+        self._queue.add(self._client_state.ask_trust(request))
 
     def check_size(self, frame: ClientFrame) -> None:
         """Raise `MessageTooLarge` when the frame does not fit into one message."""
@@ -211,11 +206,11 @@ class ClientConnection:
 
     def give_up(self, why: str) -> None:
         """End the open turn with this error."""
-        self._add(self._client_state.give_up(why))
+        self._queue.add(self._client_state.give_up(why))
 
     async def _deliver_rest(self) -> None:
         """Deliver the frames and events that are still in the queue."""
-        for step in tuple(self._queue):
+        for step in self._queue:
             if isinstance(step, DeliverFrame | DeliverEvent | _Dropped) and not self._do_now(step):
                 await self._do_slowly(step)
 
@@ -227,7 +222,7 @@ class ClientConnection:
 
     def on_open(self) -> None:
         """The link is open."""
-        self._add(self._client_state.open_link())
+        self._queue.add(self._client_state.open_link())
 
     def on_message(self, data: bytes) -> None:
         """A message of the gateway has arrived."""
@@ -245,18 +240,17 @@ class ClientConnection:
             self._was_connected = True
             self._link.mark_connected()
             self._set_state("connected")
-        self._add(steps)
+        self._queue.add(steps)
 
     def on_drop(self, will_retry: bool) -> None:
         """Note that the link has dropped, and tell the state which frames were not sent."""
-        waiting = [step for step in self._queue if not isinstance(step, SendFrame)]
-        unsent = [*self._unsent, *(step.frame for step in self._queue if isinstance(step, SendFrame))]
-        self._queue, self._unsent = deque(waiting), []
+        unsent = [*self._unsent, *(step.frame for step in self._queue.remove(SendFrame))]
+        self._unsent = []
         was_connected = self._client_state.is_connected
         steps = [*self._client_state.drop_link(unsent), *([_Dropped()] if was_connected else [])]
         if will_retry:
             self._set_state("reconnecting" if self._was_connected else "connecting")
-        self._add(steps)
+        self._queue.add(steps)
 
     # Called by the call runner.
 
@@ -272,26 +266,26 @@ class ClientConnection:
 
     def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         """The code of a call has ended."""
-        self._add(self._client_state.finish_call(call_id, answer, time.time()))
+        self._queue.add(self._client_state.finish_call(call_id, answer, time.time()))
 
     def replace_answer(self, answer: ResultFrame | FailureFrame) -> None:
         """An answer that fitted into no message has a smaller form now."""
-        self._add(self._client_state.replace_answer(answer, time.time()))
+        self._queue.add(self._client_state.replace_answer(answer, time.time()))
 
     def report_progress(self, call_id: str, value: Json) -> None:
         """The code of a call reports a value. Values beyond the queue's limit are left out."""
         if len(self._queue) < _MAX_WAITING:
-            self._add_later(self._client_state.report_progress(call_id, value))
+            self._queue.add_later(self._client_state.report_progress(call_id, value))
 
     def expire_call(self, call_id: str) -> None:
         """A call has timed out."""
-        self._add(self._client_state.expire_call(call_id, time.time()))
+        self._queue.add(self._client_state.expire_call(call_id, time.time()))
 
     def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> None:
         """The person has answered a permission question."""
-        self._add(self._client_state.answer_permission(question_id, decision, how_to_enable))
+        self._queue.add(self._client_state.answer_permission(question_id, decision, how_to_enable))
 
-    # The queue: steps run in order. A step that needs no waiting runs at once; a task runs the others.
+    # Steps.
 
     def _set_state(self, state: State) -> None:
         if state != self._state:
@@ -306,49 +300,7 @@ class ClientConnection:
             self._loop.call_soon_threadsafe(self._change_tool, name)
 
     def _change_tool(self, name: str) -> None:
-        self._add(self._client_state.change_tool(name))
-
-    def _add(self, steps: Sequence[_Step]) -> None:
-        """Add these steps to the queue, and do those that need no waiting."""
-        self._queue.extend(steps)
-        if not self._is_working:
-            self._work()
-
-    def _add_later(self, steps: Sequence[_Step]) -> None:
-        """Add steps that run when the event loop comes to them: `report_progress` can count them until then."""
-        self._queue.extend(steps)
-        if self._queue and not self._is_working:
-            self._is_working = True
-            self._has_slow_step.set()
-
-    def _work(self) -> None:
-        """Do the steps that need no waiting, up to the first that does. Steps may add others at the end."""
-        self._is_working = True
-        try:
-            while self._queue:
-                step = self._queue.popleft()
-                if not self._do_now(step):
-                    self._queue.appendleft(step)
-                    self._has_slow_step.set()
-                    return
-        except Exception as error:  # the caller that added the step can't help it: the error ends `serve`
-            self._failure = error
-            self._has_slow_step.set()
-            return
-        self._is_working = False
-
-    async def _work_slowly(self) -> None:
-        """Do the steps from one that has to wait on, whenever there is one."""
-        while True:
-            await self._has_slow_step.wait()
-            self._has_slow_step.clear()
-            if self._failure is not None:
-                raise self._failure
-            while self._queue:
-                step = self._queue.popleft()
-                if not self._do_now(step):
-                    await self._do_slowly(step)
-            self._is_working = False
+        self._queue.add(self._client_state.change_tool(name))
 
     def _do_now(self, step: _Step) -> bool:
         """Do this step. Return False, and do nothing, when the step has to wait for something."""

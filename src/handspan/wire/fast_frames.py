@@ -51,9 +51,10 @@ def split_masked_texts(data: bytes, limit: int, max_messages: int = _ENDLESS) ->
         size, begins = data[at + 1] - _MASKED, at + 6
         if size == _SHORT:
             size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
+        ends = begins + size
         # Not masked, too large, not complete, or 0xFF: a size in eight bytes, which is not read here.
-        if not 0 <= size <= limit or begins + size > end or data[at + 1] == 0xFF:
+        if not 0 <= size <= limit or ends > end or data[at + 1] == 0xFF:
             break
-        messages.append(apply_mask(data[begins : begins + size], data[begins - 4 : begins]))
-        at = begins + size
+        messages.append(apply_mask(data[begins:ends], data[begins - 4 : begins]))
+        at = ends
     return messages, at
