@@ -185,7 +185,10 @@ def test_which_says_the_model_and_why(run: Shell) -> None:
         "why": "gemini:gemini-3-flash, because it is named so.",
     }
     run.config('[models.near]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "llama"\n')
-    assert run("model", "which").stdout == "near (llama), because the settings say so.\n"
+    only = "near (llama), because it is the only one of `models`, and the setting `model` names none.\n"
+    assert run("model", "which").stdout == only
+    run.config('model = "near"\n[models.near]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "llama"\n')
+    assert run("model", "which").stdout == "near (llama), because the setting `model` names it.\n"
 
 
 def test_a_model_that_is_not_there_is_told(run: Shell) -> None:

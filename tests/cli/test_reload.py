@@ -45,6 +45,26 @@ def test_a_reload_applies_what_it_can_and_says_what_needs_a_restart(run: Shell) 
         assert address(run).endswith(":7000") is False
 
 
+def test_a_reload_says_which_model_answers_now(run: Shell) -> None:
+    near = '[models.near]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "llama"\n'
+    with serving(run, "--model", ""):
+        run.config(near)
+        said = run("reload").stdout
+        assert "the model that answers now: near (llama), because it is the only one of `models`" in said
+        run.config(near + "[agents.fresh]\n")
+        assert "answers now" not in run("reload").stdout, "it is the same as before"
+        run.config("[models.near]\n")
+        assert "models.near.base_url" in run("reload").stderr, "a model without an address can't answer"
+
+
+def test_a_reload_leaves_out_mcp_servers_that_are_in_force_already(run: Shell) -> None:
+    with serving(run):
+        assert "It is stored" in run("mcp", "add", "one", "--", "no-such-program-here").stderr
+        run.config("[agents.fresh]\n")
+        said = run("reload").stdout
+        assert "agents.fresh" in said and "mcp_servers" not in said
+
+
 def test_settings_that_can_not_be_used_leave_those_from_before_in_force(run: Shell) -> None:
     run.config('[agents.reader]\ntools = ["read_*"]\n')
     with serving(run) as gateway:

@@ -95,7 +95,7 @@ def test_without_anything_it_is_offline_and_says_why() -> None:
 def test_offline_may_be_named_though_there_is_a_key() -> None:
     choice = chosen({"OPENAI_API_KEY": KEY}, model="offline")
     assert isinstance(choice.model, Offline)
-    assert choice.why == "offline, a rule-based stand-in, because it is named so."
+    assert choice.why == "offline, a rule-based stand-in, because the setting `model` names it."
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,9 @@ def test_the_name_that_was_given_wins_over_the_settings_and_these_over_keys() ->
     environ = {"OPENAI_API_KEY": KEY}
     assert "'b'" in model_text(chosen_among(models, environ, "slow", "fast"))
     assert "'b'" in model_text(chosen_among(models, environ, model="slow"))
-    assert "'a'" in model_text(chosen_among(models, environ))
+    first = chosen_among(models, environ)
+    assert "'a'" in model_text(first)
+    assert first.why == "fast (a), because it is the first of `models`, and the setting `model` names none."
     assert "'openai-responses'" in model_text(chosen(environ))
 
 
@@ -178,7 +180,7 @@ def test_a_configured_model_is_as_the_settings_say() -> None:
     assert "('openai-chat', 'qwen', base_url='http://localhost:1234/v1')" in model_text(choice)
     assert choice.model.name == "x"
     assert (choice.context, choice.price) == (8192, price)
-    assert choice.why == "x (qwen), because the settings say so."
+    assert choice.why == "x (qwen), because it is the only one of `models`, and the setting `model` names none."
     assert "'y'" in model_text(chosen(y=msgspec.structs.replace(given, model="")))
 
 

@@ -27,6 +27,8 @@ def command(as_json: bool) -> None:
     else:
         for line in describe_reload(done.applied, done.needs_restart):
             click.echo(line)
+        if done.model:
+            click.echo(f"the model that answers now: {done.model}")
 
 
 def describe_reload(applied: Sequence[str], needs_restart: Sequence[str]) -> Iterator[str]:

@@ -650,9 +650,10 @@ class Settings(Struct, frozen=True):
     """The agent to use when none is named: one of `agents`, or a stored one (`handspan agents`)."""
     model: str = ""
     """The model that is meant where none is named: a name of `models`, `offline`, or `API:MODEL` as in
-    `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
+    `anthropic:claude-sonnet-5`; empty: the first that is found (the first of `models`, a key in the environment, a
+    local Ollama, offline)."""
     models: dict[NotEmpty, ModelSettings] = {}
-    """Models by name."""
+    """Models by name. Without `model`, the first one answers."""
     model_requests: Count = 100
     """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()

@@ -7,6 +7,8 @@ import logging
 import os
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from handspan.config.listing import SettingChanges, compare_settings, shorten_keys, with_reloadable
 from handspan.config.settings import Settings
 from handspan.gateway.app import App, hooks_of, registry_rules
@@ -23,11 +25,9 @@ async def reload_settings(app: App) -> SettingChanges:
     """
     before, fresh = app.settings, app.started_with.read_fresh()
     settings = with_reloadable(before, fresh.settings)
-    changes = compare_settings(before, fresh.settings)
-    if settings.model:
-        choose(
-            settings, app.guard, os.environ, settings.model
-        )  # only a check: it raises `ConfigError`, and opens no connection
+    changes = compare_settings(_in_force(app), fresh.settings)
+    if settings.model or settings.models:  # only a check: it raises `ConfigError`, and opens no connection
+        choose(settings, app.guard, os.environ)
     hooks = hooks_of(settings) if settings.hooks != before.hooks else None
     switched_off = await app.switches.off()
     app.settings = settings
@@ -41,6 +41,12 @@ async def reload_settings(app: App) -> SettingChanges:
     await app.mcp.reload(lambda: settings.tools.mcp_servers)
     _log_changes(changes)
     return changes
+
+
+def _in_force(app: App) -> Settings:
+    """Return the settings in force, with the MCP servers of now: they are added and changed without a reload."""
+    settings = app.settings
+    return replace(settings, tools=replace(settings.tools, mcp_servers=dict(app.mcp.settings)))
 
 
 def _log_changes(changes: SettingChanges) -> None:

@@ -1,4 +1,7 @@
-"""Chooses the model: the named one, else one whose key is set, else `offline`; and says why (SPEC M5)."""
+"""Chooses the model, and says why: the named one, else the first of `models`, else one whose key is set (SPEC M5).
+
+Else it is `offline`.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -73,7 +76,9 @@ class Choice(Struct, frozen=True):
 def choose(
     settings: Settings, guard: NetGuard, environ: Environ, named: str = "", *, advice: str = NAMED_OFFLINE
 ) -> Choice:
-    """Return the named model, else the model of the settings, else the first whose key is set, else `offline`.
+    """Return the named model, else the one that `model` names, else the first of `models`, else one whose key is set.
+
+    Else `offline`.
 
     Send no request and never wait. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
     (`falls_back_to_offline`), `find_ollama` may find a better one. `advice`: what an `offline` that was named tells a
@@ -81,7 +86,7 @@ def choose(
     """
     wanted = named or settings.model or next(iter(settings.models), "")
     if wanted:
-        return _resolve(wanted, settings, guard, environ, advice)
+        return _resolve(wanted, _reason(settings, named), settings, guard, environ, advice=advice)
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
@@ -155,22 +160,32 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
             return api
 
 
-def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ, advice: str) -> Choice:
+def _reason(settings: Settings, named: str) -> str:
+    """Return why `choose` takes the model that it does when one is named, or `models` has one."""
+    if named:
+        return "it is named so"
+    if settings.model:
+        return "the setting `model` names it"
+    place = "the only one" if len(settings.models) == 1 else "the first"
+    return f"it is {place} of `models`, and the setting `model` names none"
+
+
+def _resolve(wanted: str, reason: str, settings: Settings, guard: NetGuard, environ: Environ, *, advice: str) -> Choice:
     """Return the model of this name. Raises `NoModel` when there is none."""
     check_name(wanted, settings)
     if wanted in settings.models:
-        return _from_settings(wanted, settings, guard, environ)
+        return _from_settings(wanted, reason, settings, guard, environ)
     if wanted == OFFLINE:
-        return Choice(_load(_OFFLINE_MODEL)(advice), "offline, a rule-based stand-in, because it is named so.")
+        return Choice(_load(_OFFLINE_MODEL)(advice), f"offline, a rule-based stand-in, because {reason}.")
     prefix, _, model = wanted.partition(":")
     nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
     if prefix == OLLAMA:
         return Choice(
-            _make_ollama_model(model, guard, environ, settings.model_requests), f"{wanted}, because it is named so."
+            _make_ollama_model(model, guard, environ, settings.model_requests), f"{wanted}, because {reason}."
         )
     made = _make_vendor_model(vendors[prefix], model, guard, environ, settings.model_requests)
-    return Choice(made, f"{wanted}, because it is named so.")
+    return Choice(made, f"{wanted}, because {reason}.")
 
 
 def _read_key(reference: str, environ: Environ, setting: str) -> str:
@@ -180,7 +195,7 @@ def _read_key(reference: str, environ: Environ, setting: str) -> str:
         raise NoModel("auth", str(error)) from None
 
 
-def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
+def _from_settings(name: str, reason: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
     given, place = settings.models[name], f"models.{name}"
     api: Api = "openai-chat" if given.api == "custom" else given.api
     key = _read_key(given.key, environ, f"{place}.key")
@@ -198,7 +213,7 @@ def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Envi
         stream=given.stream,
         requests=settings.model_requests,
     )
-    return Choice(model, f"{name} ({given.model or name}), because the settings say so.", given.context, given.price)
+    return Choice(model, f"{name} ({given.model or name}), because {reason}.", given.context, given.price)
 
 
 def _make_vendor_model(vendor: Vendor, model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:

@@ -68,7 +68,7 @@ export interface AgentView {
   tool_count: number;
 }
 
-/** What a tool claims about its effects. All false: it changes things, but does no harm. */
+/** What a tool claims about its effects. All false: it changes things, but destroys none. */
 export interface Annotations {
   read_only: boolean;
   destructive: boolean;
@@ -855,6 +855,7 @@ export interface Relabelled {
 export interface ReloadedSettings {
   applied: string[];
   needs_restart: string[];
+  model: string;
 }
 
 /** The server is stopped, and its tools are gone. */

@@ -41,11 +41,21 @@ async def reload_settings(request: RestRequest) -> ReloadedSettings:
 
     When they can't be used (409), those from before stay in force.
     """
+    before = await _describe_model(request)
     try:
         applied, needs_restart = await request.parts.reload()
     except ConfigError as error:
         raise Refusal(409, "settings", str(error)) from None
-    return ReloadedSettings(applied, needs_restart)
+    after = await _describe_model(request)
+    return ReloadedSettings(applied, needs_restart, "" if after == before else after)
+
+
+async def _describe_model(request: RestRequest) -> str:
+    """Return which model answers where none is named, and why; empty when none can."""
+    try:
+        return (await choose_model(request, "", at_once=True)).why
+    except ConfigError:
+        return ""
 
 
 @family.get("/api/doctor", "admin")

@@ -94,6 +94,11 @@ class McpServers:
         return f"the MCP server {name!r} is not up. `handspan mcp` says why."
 
     @property
+    def settings(self) -> Mapping[str, McpServer]:
+        """The servers of this node as they are in force: those of its settings, and those that a person added."""
+        return self._settings
+
+    @property
     def names(self) -> frozenset[str]:
         """The names of all servers in the settings of this node, also of those that are switched off."""
         return self._listed.union(self._settings)

@@ -93,3 +93,5 @@ class ReloadedSettings(Struct, frozen=True):
     """The settings that have changed."""
     needs_restart: list[str]
     """The changed settings that only a restart applies."""
+    model: str = ""
+    """Which model answers now where none is named, and why; empty: as before."""
