@@ -105,7 +105,7 @@ async def _bridged(gateway: RunningGateway, environment: dict[str, str], count: 
     bridge = Bridge(gateway.url, gateway.token, trusts_all=True)
     bridge.add(DesktopTransport(environment, bridge.may_start))
     running = asyncio.create_task(bridge.run())
-    app = gateway.gateway.app
+    app = gateway.gateway.parts.app
     caller = app.caller(await app.find_agent(), OPERATOR, "")
     last = f"app{APPS - 1}__tool_{TOOLS - 1}" if count > 1 else "app__echo"
 

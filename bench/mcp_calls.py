@@ -183,7 +183,7 @@ async def start_20(folder: Path) -> list[Figure]:
     async with running_gateway(folder) as gateway, httpx2.AsyncClient() as http:
         await http.get(f"{gateway.url}/health")
         began = time.perf_counter()
-        mcp = gateway.gateway.app.mcp
+        mcp = gateway.gateway.parts.app.mcp
         for number in range(SERVERS):
             await mcp.put(f"slow{number}", server)
         while any(one.state.status != "ready" for one in mcp):

@@ -49,8 +49,8 @@ async def serve_ours(annotations: Annotations, parent: str | None = None) -> Non
     """Serve `add` with these annotations at the MCP door of a gateway, whose state is in this folder."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         async with running_gateway(Path(folder)) as gateway:
-            gateway.gateway.app.registry.register(tool(annotations=annotations)(add))
-            token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "bench")
+            gateway.gateway.parts.app.registry.register(tool(annotations=annotations)(add))
+            token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools",), "bench")
             await _until_closed(f"{gateway.url}/mcp {token}")
 
 

@@ -72,7 +72,7 @@ class House:
 
     def caller(self) -> Caller:
         """The operator, with every tool of every device."""
-        return Caller(OPERATOR, GENERAL, self.gateway.app.registry.toolbox(GENERAL, OPERATOR))
+        return Caller(OPERATOR, GENERAL, self.gateway.parts.app.registry.toolbox(GENERAL, OPERATOR))
 
 
 @contextlib.asynccontextmanager
@@ -147,7 +147,7 @@ async def latency(folder: Path) -> list[Figure]:
             await enter(other_process("bench.sdk_device", house.url, token, "sdk", "uvloop")),
             await enter(other_process("bench.sdk_device", house.url, token, "plain", "asyncio")),
         ]
-        in_memory = Engine(FolderArtifacts(folder / "a"), folder, bus=house.gateway.bus)
+        in_memory = Engine(FolderArtifacts(folder / "a"), folder, bus=house.gateway.parts.bus)
         caller = house.caller()
 
         def calling(tool: str) -> Case:
@@ -264,7 +264,7 @@ async def _window(case: Case, in_flight: int = IN_FLIGHT) -> tuple[float, float]
 async def durable(folder: Path) -> list[Figure]:
     """`durable_calls_per_s`: 100 devices, the ledger on disk, acknowledged after the commit."""
     async with serving(folder) as house, devices(house.url, house.gateway.operator_token, 100):
-        caller, engine = house.caller(), house.gateway.app.engine
+        caller, engine = house.caller(), house.gateway.parts.app.engine
         names = [f"d{number}__tool_0" for number in range(100)]
         end = time.perf_counter() + 4 * WINDOW_S
 
@@ -312,7 +312,7 @@ async def crowd(folder: Path) -> list[Figure]:
 
 
 async def _all_answer(house: House, count: int) -> None:
-    engine, caller = house.gateway.app.engine, house.caller()
+    engine, caller = house.gateway.parts.app.engine, house.caller()
     some = asyncio.Semaphore(200)
 
     async def one(number: int) -> None:

@@ -15,10 +15,7 @@ from typing import Final
 _SOURCE: Final = Path("src/handspan")
 _NODE_ROOMS: Final = ("gateway/nodes/", "sources/nodes/", "store/postgres/", "bus/", "cli/", "testing/")
 """Rooms of nodes, and those that have other things of these names."""
-_NODE_PARTS: Final = frozenset(
-    {"cluster", "others", "nodes", "share", "shared", "relay", "arrived", "noted", "hand_over", "watch", "more"}
-    | {"wait_elsewhere", "is_held_elsewhere", "poll_seconds", "is_alone", "has_nodes"}
-)
+_NODE_PARTS: Final = frozenset({"cluster", "others", "nodes", "share", "shared", "relay", "has_nodes", "is_alone"})
 _LOCAL_PARTS: Final = frozenset({"cluster", "share", "has_nodes"})
 """Node parts that are also meant by a plain name. Other names have other meanings in some rooms."""
 _WAITING: Final = ("Task[", "TimerHandle", "Handle", "Future[", "Thread", "Timer")

@@ -104,7 +104,7 @@ class Desk:
 
 async def offered(gateway: RunningGateway, *names: str) -> None:
     """Wait until exactly these tools of bridged apps can be called."""
-    app = gateway.gateway.app
+    app = gateway.gateway.parts.app
     agent = await app.find_agent()
     wanted = sorted(names)
 
@@ -134,7 +134,7 @@ async def question(gateway: RunningGateway, kind: str) -> Question:
     found: list[Question] = []
 
     async def asked() -> bool:
-        found[:] = await gateway.gateway.questions.open_for(owner=OPERATOR.owner)
+        found[:] = await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner)
         return bool(found)
 
     await until(asked)
@@ -145,7 +145,7 @@ async def question(gateway: RunningGateway, kind: str) -> Question:
 async def answer(gateway: RunningGateway, kind: str, decision: Any) -> Question:
     """Answer the one open question."""
     asked = await question(gateway, kind)
-    assert await gateway.gateway.questions.answer(asked.id, Answer(decision), person(OPERATOR))
+    assert await gateway.gateway.parts.questions.answer(asked.id, Answer(decision), person(OPERATOR))
     return asked
 
 

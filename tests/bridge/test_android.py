@@ -293,7 +293,7 @@ async def test_a_login_starts_the_app_s_own_screen_and_the_call_runs_then(
         asked = await question(gateway, "login")
         assert asked.action is not None and asked.action.intent == "com.example.ALLOW"
         assert asked.action.hint.startswith("Open the app (Through adb the caller is the shell user")
-        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
+        assert await gateway.gateway.parts.questions.start_login(asked.id, person(OPERATOR))
         await until(lambda: phone.started)
         assert phone.started == [["-a", "com.example.ALLOW", "-p", FINANCE]]
         allowed.set()

@@ -157,7 +157,7 @@ async def test_only_tools_that_read_are_bridged_and_people_see_what_is_left_out(
         assert finance["tools"] == ["finance__echo"]
         (note,) = shown["bridge"]["notes"]
         assert note.startswith("org.example.future: it speaks version 2")
-        (spec,) = [one for one in gateway.gateway.app.registry if one.spec.name == "finance__echo"]
+        (spec,) = [one for one in gateway.gateway.parts.app.registry if one.spec.name == "finance__echo"]
         assert spec.spec.annotations.read_only
 
 
@@ -233,7 +233,7 @@ async def test_labels_that_clash_get_a_suffix_that_stays(gateway: RunningGateway
 async def test_an_app_with_the_name_of_an_mcp_server_is_bridged_under_another_label_that_stays(
     gateway: RunningGateway, desk: Desk
 ) -> None:
-    servers = gateway.gateway.app.mcp
+    servers = gateway.gateway.parts.app.mcp
     async with desk.provider("org.a.notes", ("echo",)), desk.provider("org.b.mail", ("echo",)):
         async with desk.bridged(gateway):
             await offered(gateway, "notes__echo", "mail__echo")
@@ -276,7 +276,7 @@ async def test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembere
     desk.end_programs()
     async with desk.bridged(gateway, trusts_all=False):
         await offered(gateway, "finance__echo", "finance__die")
-        assert await gateway.gateway.questions.open_for(owner="operator") == []
+        assert await gateway.gateway.parts.questions.open_for(owner="operator") == []
         changed = desk.process(FINANCE, "words")
         asked = await question(gateway, "trust")
         assert asked.action is not None and (asked.action.old, asked.action.new) == (
@@ -309,7 +309,7 @@ async def test_nobody_is_asked_about_a_program_that_does_not_exist(gateway: Runn
     async with desk.bridged(gateway, trusts_all=False) as bridge:
         await until(lambda: FINANCE in bridge.apps and "does not exist" in bridge.apps[FINANCE].state)
         assert "'/usr/bin/no-such-finance', which does not exist: install the app again" in bridge.apps[FINANCE].state
-        assert await gateway.gateway.questions.open_for(owner="operator") == []
+        assert await gateway.gateway.parts.questions.open_for(owner="operator") == []
 
 
 async def test_an_app_that_starts_slowly_is_started_once_and_one_that_never_listens_ends_with_the_bridge(
@@ -344,7 +344,7 @@ async def test_a_yes_to_one_command_does_not_start_another_that_took_its_place(
         assert (asked := (await question(gateway, "trust")).action) is not None and asked.new is not None
         assert asked.new["starts"] == first
         second = desk.process(FINANCE, "words")
-        opened = gateway.gateway.questions.open_for
+        opened = gateway.gateway.parts.questions.open_for
 
         async def both() -> bool:
             return len(await opened(owner="operator")) == 2
@@ -352,10 +352,10 @@ async def test_a_yes_to_one_command_does_not_start_another_that_took_its_place(
         await until(both)
         for one in await opened(owner="operator"):
             if one.action is not None and one.action.new is not None and one.action.new["starts"] == first:
-                assert await gateway.gateway.questions.answer(one.id, Answer("allow"), person(OPERATOR))
+                assert await gateway.gateway.parts.questions.answer(one.id, Answer("allow"), person(OPERATOR))
         (left,) = await opened(owner="operator")
         assert left.action is not None and left.action.new == {"app": FINANCE, "starts": second}
-        assert "finance__words" not in {entry.spec.name for entry in gateway.gateway.app.registry}
+        assert "finance__words" not in {entry.spec.name for entry in gateway.gateway.parts.app.registry}
 
 
 async def test_an_app_that_may_not_be_started_is_not_and_the_person_is_not_asked_again(
@@ -367,7 +367,7 @@ async def test_an_app_that_may_not_be_started_is_not_and_the_person_is_not_asked
             if _ == 0:
                 await answer(gateway, "trust", "deny")
             await until(lambda: FINANCE in bridge.apps and "call failed" in bridge.apps[FINANCE].state)
-            assert await gateway.gateway.questions.open_for(owner="operator") == []
+            assert await gateway.gateway.parts.questions.open_for(owner="operator") == []
 
 
 class Sleeper:
@@ -440,7 +440,7 @@ async def test_a_login_is_started_for_the_person_and_the_call_runs_then(gateway:
         asked = await question(gateway, "login")
         assert asked.action is not None
         assert (asked.action.intent, asked.action.hint) == ("org.example.fake.ALLOW", "Open the app")
-        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
+        assert await gateway.gateway.parts.questions.start_login(asked.id, person(OPERATOR))
         await until(marker.exists)
         provider.is_authorized = True
         await answer(gateway, "login", "allow")
@@ -461,7 +461,7 @@ async def test_a_login_that_fails_leaves_its_last_words_in_the_log(
         await offered(gateway, "finance__login")
         calling = asyncio.create_task(failure(gateway, "finance__login"))
         asked = await question(gateway, "login")
-        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
+        assert await gateway.gateway.parts.questions.start_login(asked.id, person(OPERATOR))
         said = f"The login of {FINANCE} ended with exit code 3: There is no window: run this with --yes."
         await until(lambda: said in caplog.messages)
         await answer(gateway, "login", "deny")

@@ -65,7 +65,7 @@ class InThisProcess:
         await self._gateway.restart()
 
     async def look(self, call_id: str) -> StoredCall:
-        record = await self._gateway.gateway.store.ledger.find(call_id)
+        record = await self._gateway.gateway.parts.store.ledger.find(call_id)
         assert record is not None, f"the call {call_id} is not known"
         return kept([record])[call_id]
 

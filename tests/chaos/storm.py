@@ -179,9 +179,11 @@ async def storm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 run.witness.acknowledged.update(
                     {call: said["output"] for call, said in one.device.acknowledged.items()}
                 )
-        twice = sum(peer.calls.dropped for peer in gateway.gateway.peers)
+        twice = sum(peer.calls.dropped for peer in gateway.gateway.parts.peers)
         finished = sum(
-            float(line.rpartition(" ")[2]) for line in gateway.gateway.metrics.calls.lines() if not line.startswith("#")
+            float(line.rpartition(" ")[2])
+            for line in gateway.gateway.parts.metrics.calls.lines()
+            if not line.startswith("#")
         )
         return [*_figures(run, took, twice, finished), *run.witness.figures(kept(await gateway.journal()))]
 

@@ -48,7 +48,7 @@ async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_i
 async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(gateway: RunningGateway) -> None:
     async with FakeDevice(gateway.url, gateway.token) as chat:
         await chat.connect(role="chat")
-        connection = next(iter(gateway.gateway.peers)).chat
+        connection = next(iter(gateway.gateway.parts.peers)).chat
         assert isinstance(connection, ChatConnection)
         connection.take(AnswerFrame("q", "allow"))
         connection.down()

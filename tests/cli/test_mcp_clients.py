@@ -65,7 +65,7 @@ async def test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input
         running_gateway(tmp_path / "gateway", agents=agents, mcp=ANSWERS) as gateway,
         stdio_client(tmp_path, gateway, mode, ("--agent", "Careful"), **options) as client,
     ):
-        gateway.gateway.app.registry.register(Route())
+        gateway.gateway.parts.app.registry.register(Route())
         routed = await client.call_tool("route", {"region": "eu west"})
         assert texts(routed) == "eu west", "over HTTP a header repeats the argument"
         assert "phone__camera" not in await names(client)

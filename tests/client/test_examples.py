@@ -116,7 +116,7 @@ async def test_a_program_shows_its_link_and_a_signal_ends_it_with_a_goodbye_and_
             assert process.stderr is not None
             rest = (await asyncio.wait_for(process.stderr.read(), WAIT)).decode()
             await asyncio.wait_for(process.wait(), WAIT)
-        await until(lambda: len(gateway.gateway.peers) == 0)
+        await until(lambda: len(gateway.gateway.parts.peers) == 0)
     assert first.endswith(f"connected to {gateway.url} as 'lamp'\n"), (first, rest)
     assert (process.returncode, rest) == (0, "")
 
@@ -126,7 +126,7 @@ async def test_a_device_that_was_killed_and_starts_again_has_its_label_again(tmp
         async with lamp(gateway) as (process, _):
             process.kill()
             await process.wait()
-        (peer,) = gateway.gateway.peers
+        (peer,) = gateway.gateway.parts.peers
         await until(lambda: peer.socket is None)
         async with lamp(gateway) as (_, first):
             assert first.endswith("as 'lamp'\n")

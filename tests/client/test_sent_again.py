@@ -50,7 +50,7 @@ async def test_a_message_that_was_lost_with_its_link_is_answered_once(tmp_path: 
             proxy.cut()
             proxy.heal()
             events = await turn
-        messages = await gateway.gateway.store.conversations.load(session, owner=OPERATOR.owner)
+        messages = await gateway.gateway.parts.store.conversations.load(session, owner=OPERATOR.owner)
     assert events[-1] == Ended("done", "It is paid.")
     assert (said(messages), len(model.requests)) == (["pay"], 1)
 
@@ -60,7 +60,7 @@ async def test_a_message_that_arrived_while_its_link_dropped_is_answered_once_wi
 ) -> None:
     model = Scripted(["It is paid.", "never"])
     async with running_gateway(tmp_path, model=model) as gateway, FaultProxy(gateway.url) as proxy:
-        conversations = gateway.gateway.store.conversations
+        conversations = gateway.gateway.parts.store.conversations
         async with Client(proxy.url, gateway.token, backoff=SOON).chat() as chat:
             session = chat.session_id
             proxy.half_open("down")  # what the gateway says goes nowhere
@@ -85,7 +85,7 @@ async def test_a_message_that_comes_twice_is_answered_once(tmp_path: Path) -> No
         proxy.duplicate(only=lambda text: b'"type":"message"' in text)
         async with Client(proxy.url, gateway.token, backoff=SOON).chat() as chat:
             events = await all_of(chat, "pay")
-            messages = await gateway.gateway.store.conversations.load(chat.session_id, owner=OPERATOR.owner)
+            messages = await gateway.gateway.parts.store.conversations.load(chat.session_id, owner=OPERATOR.owner)
         assert proxy.statistics.repeated == 1
     assert [event for event in events if isinstance(event, Ended)] == [Ended("done", "It is paid.")]
     assert (said(messages), len(model.requests)) == (["pay"], 1)
@@ -99,7 +99,7 @@ async def test_two_chats_of_one_session_get_each_the_answer_to_what_they_said(tm
             chats = [one, other] * 4
             turns = [asyncio.create_task(all_of(chat, f"{place}")) for place, chat in enumerate(chats)]
             ends = [(await turn)[-1] for turn in turns]
-        messages = await gateway.gateway.store.conversations.load("s", owner=OPERATOR.owner)
+        messages = await gateway.gateway.parts.store.conversations.load("s", owner=OPERATOR.owner)
     answers = [message.text for message in messages if isinstance(message, AssistantMessage)]
     assert sorted(said(messages)) == [str(place) for place in range(8)]
     by_question = dict(zip(said(messages), answers, strict=True))

@@ -276,7 +276,7 @@ async def test_a_saved_answer_that_does_not_fit_is_uploaded(tmp_path: Path) -> N
         async with device():
             calling = asyncio.create_task(gateway.call("phone__look"))
             await asyncio.wait_for(began.wait(), 60)
-            (call_id,) = [call for peer in gateway.gateway.peers for call in peer.calls.open]
+            (call_id,) = [call for peer in gateway.gateway.parts.peers for call in peer.calls.open]
         kept_by_it = CallMemory.decode((tmp_path / "state.json").read_bytes(), 0.0)
         parts = [MediaPart("image", "image/png", "eHh4" * 2000, name="a.png"), MediaPart("file", "text/plain", "eHh4")]
         kept_by_it.answer(ResultFrame(id=call_id, output="x" * 5000, parts=parts), 9e9)

@@ -51,11 +51,13 @@ async def test_a_client_that_asks_for_an_unknown_host_is_told_that_and_not_of_it
 
 async def test_a_device_whose_token_is_revoked_ends_with_what_to_do(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        auth = gateway.gateway.auth
+        auth = gateway.gateway.parts.auth
         client = Client(gateway.url, await auth.issue("operator", ("device",), "phone"), label="phone", backoff=SOON)
         running = asyncio.create_task(client.run())
         await client.connected()
-        (known,) = [one for one in await gateway.gateway.store.tokens.all(owner="operator") if one.label == "phone"]
+        (known,) = [
+            one for one in await gateway.gateway.parts.store.tokens.all(owner="operator") if one.label == "phone"
+        ]
         await auth.revoke(known.hash, "operator")
         with pytest.raises(GatewayRefused, match=r"the token was revoked.*pair this device anew"):
             await asyncio.wait_for(running, 60)
@@ -72,7 +74,7 @@ async def test_a_device_is_told_that_its_label_or_the_name_of_its_tool_belongs_t
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(tmp_path) as gateway:
-        app = gateway.gateway.app
+        app = gateway.gateway.parts.app
         device = Client(gateway.url, gateway.token, label="files", backoff=SOON, prefix=False)
         device.register(ToolSpec("look", "Looks.", {"type": "object"}), lambda arguments, ctx: "mine")
         with caplog.at_level("INFO"):
@@ -358,7 +360,7 @@ async def test_on_question_answers_and_ends_when_another_client_does(tmp_path: P
             turning = asyncio.create_task(turn())
             first = await asyncio.wait_for(asked.get(), WAIT)
             assert (first.tool, first.agent) == ("pay", "General")
-            await gateway.gateway.questions.answer(first.id, Answer("deny"), person(OPERATOR))  # another client
+            await gateway.gateway.parts.questions.answer(first.id, Answer("deny"), person(OPERATOR))  # another client
             await asyncio.wait_for(ended.wait(), WAIT)
             events = await asyncio.wait_for(turning, WAIT)
     finished = [event.envelope for event in events if isinstance(event, CallFinished)]
@@ -394,7 +396,7 @@ async def test_a_tool_of_the_gateway_gets_a_value_from_the_person_of_the_chat(tm
             return (await ctx.ask("input", "Which colour?", schema={"type": "string", "maxLength": 4})).value
 
     async with running_gateway(tmp_path, model=Scripted([call("paint"), "Done."])) as gateway:
-        gateway.gateway.app.registry.register(Paint(), Origin("plugin", "test"))
+        gateway.gateway.parts.app.registry.register(Paint(), Origin("plugin", "test"))
         client = Client(gateway.url, gateway.token, backoff=SOON)
         results = []
         async with client.chat() as chat, asyncio.timeout(20):
@@ -415,7 +417,7 @@ async def test_a_question_that_is_answered_by_another_chat_is_over_for_this_one(
         client = Client(gateway.url, gateway.token, backoff=SOON)
         async with client.chat() as first, client.chat() as second:
             watching = [first.watch(), second.watch()]
-            asking = asyncio.create_task(gateway.gateway.questions.ask(question))
+            asking = asyncio.create_task(gateway.gateway.parts.questions.ask(question))
             for one in watching:
                 asked = await anext(one)
                 assert isinstance(asked, QuestionAsked) and asked.question.action == action

@@ -90,7 +90,7 @@ async def main() -> None:
         server = Server(OpenGateway(gateway), settings.gateway)
         await server.open()
         for name in FIXTURE_TOOLS:
-            gateway.app.registry.register(FixtureTool(name), Origin("plugin", "suite"))
+            gateway.parts.app.registry.register(FixtureTool(name), Origin("plugin", "suite"))
         sys.stdout.write(f"http://localhost:{server.port}/mcp\n")
         sys.stdout.flush()
         try:

@@ -79,7 +79,7 @@ class Place:
 
     async def device_token(self) -> str:
         """The operator's token that is good for devices and for nothing else: the same one each time."""
-        self._device_token = self._device_token or await self.gateway.auth.issue("operator", ("device",))
+        self._device_token = self._device_token or await self.gateway.parts.auth.issue("operator", ("device",))
         return self._device_token
 
     @contextlib.asynccontextmanager

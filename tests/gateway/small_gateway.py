@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.gateway.clients.socket import SocketProtocol
 from handspan.gateway.clients.transport import EXTENSION
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
+from handspan.gateway.one_node import OneNode
 from handspan.gateway.paths import PathPrefix
 from handspan.gateway.serving.server import find_uvloop, serve
 from tests.gateway.entry.entering import Guarded
@@ -46,7 +46,7 @@ class SmallGateway:
         """`words`: `--hang` never drains, `--never-open` never opens, `--twice` gets SIGTERM again when it drains."""
         self._store = open_store(state)
         settings = Settings(state / "workspace", state, gateway=gateway)
-        self.auth = Auth(settings, self._store.tokens, state, MemoryBus())
+        self.auth = Auth(settings, self._store.tokens, OneNode(state))
         guarded: ASGIApp = Guarded(self._answer, self.auth)
         prefix = gateway.path_prefix
         self._app: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded

@@ -22,7 +22,7 @@ def big_gateway(folder: Path, model: Model) -> Any:
 
 
 async def ready(there: Graph) -> None:
-    found = there.gateway.gateway.app.mcp.find("bad")
+    found = there.gateway.gateway.parts.app.mcp.find("bad")
     assert found is not None
     await until_status(found, "ready")
 

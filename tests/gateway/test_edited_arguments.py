@@ -32,8 +32,8 @@ async def waiting_write(folder: Path) -> AsyncIterator[tuple[RunningGateway, str
         question = await first_open(gateway)
         yield gateway, question.id, calling
         assert isinstance(await soon(calling), Success)
-        assert (gateway.gateway.app.settings.workspace / "b.txt").read_text() == "x"
-        assert not (gateway.gateway.app.settings.workspace / "a.txt").exists()
+        assert (gateway.gateway.parts.app.settings.workspace / "b.txt").read_text() == "x"
+        assert not (gateway.gateway.parts.app.settings.workspace / "a.txt").exists()
 
 
 RIGHT: Final[dict[str, Any]] = {"path": "b.txt", "content": "x"}
@@ -46,7 +46,7 @@ async def test_rest_refuses_arguments_that_do_not_fit_and_the_question_stays_ope
             refused = await http.post(path, json={"decision": "allow", "arguments": wrong})
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid_answer"), refused.text
             assert "'write_file' can't run with these arguments" in refused.json()["error"]
-        assert (await gateway.gateway.questions.open_for(owner=OPERATOR.owner))[0].id == question
+        assert (await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner))[0].id == question
         assert (await http.post(path, json={"decision": "allow", "arguments": RIGHT})).status_code == 200
 
 

@@ -51,7 +51,7 @@ def test_json_for_people_shows_them_and_stays_the_same_value() -> None:
 
 async def test_watchers_of_a_turn_and_pages_get_none(tmp_path: Path) -> None:
     async with graph_gateway(tmp_path) as there, asyncio.timeout(60):
-        there.gateway.gateway.app.registry.register(Hiding(), PLUGIN)
+        there.gateway.gateway.parts.app.registry.register(Hiding(), PLUGIN)
         said = await there.page.say("call hiding\nthen\nend", "t")
         [block] = [block for message in said.messages for block in message["content"] if block["type"] == "tool_result"]
         assert block["output"] == {SHOWN: [SHOWN]}

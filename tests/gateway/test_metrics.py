@@ -1,6 +1,7 @@
 """Figures: what is counted, how it is written, and that no stranger makes up labels."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from handspan.core.nodes import NodeRecord
 from handspan.core.principals import Origin
 from handspan.gateway import metrics
 from handspan.gateway.metrics import Counter, Histogram, Metrics, node_lines
+from handspan.gateway.one_node import OneNode
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +24,7 @@ def call(facts: ToolFacts, status: str = "success") -> CallCompleted:
 
 
 async def test_every_line_is_one_that_prometheus_reads() -> None:
-    figures = Metrics()
+    figures = Metrics(OneNode(Path()))
     figures.count_call(call(ToolFacts(Origin("device", "phone"), "1", False)))
     figures.watch("handspan_devices", "Devices \\ that\nare here.", lambda: 2)
     lines = (await figures.text()).splitlines()
@@ -41,7 +43,7 @@ async def test_every_line_is_one_that_prometheus_reads() -> None:
 
 
 async def test_calls_are_counted_by_origin_and_code() -> None:
-    figures = Metrics()
+    figures = Metrics(OneNode(Path()))
     figures.count_call(call(UNKNOWN_TOOL, "tool_not_found"))
     assert figures.calls.value("other", "tool_not_found") == 1
 
@@ -82,7 +84,7 @@ def test_a_histogram_counts_each_step_with_all_below_it() -> None:
 
 
 def test_tokens_that_nobody_counted_are_not_counted() -> None:
-    figures = Metrics()
+    figures = Metrics(OneNode(Path()))
     figures.count_usage(Usage(input=10, output=None, reasoning=3))
     figures.count_usage(Usage(input=5))
     assert figures.tokens.value("input") == 15 and figures.tokens.value("reasoning") == 3
@@ -90,7 +92,7 @@ def test_tokens_that_nobody_counted_are_not_counted() -> None:
 
 
 def test_what_a_node_tells_of_its_counts_is_without_labels() -> None:
-    figures = Metrics()
+    figures = Metrics(OneNode(Path()))
     figures.count_call(call(ToolFacts(Origin("device", "phone"), "1", False)))
     figures.count_call(call(UNKNOWN_TOOL, "tool_not_found"))
     figures.count_usage(Usage(input=10, output=3))

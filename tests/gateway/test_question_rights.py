@@ -73,10 +73,10 @@ async def open_question(gateway: RunningGateway, asked: str) -> AsyncIterator[Qu
         "expires_in": 600.0,
     }
     question = Question(id=f"asked/{asked}", call_id="", owner=OPERATOR.owner, **about, **ASKED[asked])
-    asking = asyncio.create_task(gateway.gateway.questions.ask(question))
+    asking = asyncio.create_task(gateway.gateway.parts.questions.ask(question))
 
     async def is_open() -> bool:
-        return bool(await gateway.gateway.questions.open_for(owner=OPERATOR.owner))
+        return bool(await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner))
 
     try:
         await until(is_open)
@@ -96,7 +96,7 @@ async def test_rest_and_the_graph_api_show_a_question_to_those_who_may_answer_it
 ) -> None:
     async with running_gateway(tmp_path) as gateway, open_question(gateway, asked) as question:
         has_chat = not {"chat", "admin"}.isdisjoint(TOKENS[token])
-        secret = await gateway.gateway.auth.issue(OPERATOR.owner, TOKENS[token])
+        secret = await gateway.gateway.parts.auth.issue(OPERATOR.owner, TOKENS[token])
         async with http_of(gateway, secret) as http:
             path = f"/api/questions/{quote(question.id, safe='')}"
             listed = await http.get("/api/questions")
@@ -112,7 +112,7 @@ async def test_rest_and_the_graph_api_show_a_question_to_those_who_may_answer_it
                 assert (await http.post(f"{path}/start")).status_code == (404 if has_chat else 403)
             given = await http.post(f"{path}/answer", json=answer_to(asked))
             assert given.status_code == (200 if is_allowed(asked, token) else 404 if has_chat else 403), given.text
-        open_ones = await gateway.gateway.questions.open_for(owner=OPERATOR.owner)
+        open_ones = await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner)
         assert bool(open_ones) is not is_allowed(asked, token)
 
 
@@ -120,7 +120,7 @@ async def test_rest_and_the_graph_api_show_a_question_to_those_who_may_answer_it
 @pytest.mark.parametrize("token", ["admin", "chat", "chat and device"])
 async def test_a_chat_is_asked_only_what_its_token_may_answer(tmp_path: Path, asked: str, token: str) -> None:
     async with running_gateway(tmp_path) as gateway:
-        secret = await gateway.gateway.auth.issue(OPERATOR.owner, TOKENS[token])
+        secret = await gateway.gateway.parts.auth.issue(OPERATOR.owner, TOKENS[token])
         async with FakeDevice(gateway.url, secret) as chat:
             can = ("events", "questions", "question_kinds")
             await chat.open()
@@ -137,7 +137,7 @@ async def test_a_chat_is_asked_only_what_its_token_may_answer(tmp_path: Path, as
 
 async def test_a_device_that_asks_to_be_trusted_cannot_answer_itself(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        secret = await gateway.gateway.auth.issue(OPERATOR.owner, ("chat", "device"))
+        secret = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("chat", "device"))
         async with FakeDevice(gateway.url, secret) as device, http_of(gateway, secret) as http:
             await device.connect(label="bridge", capabilities=("trust",))
             new: JsonObject = {"starts": "mail"}
@@ -155,7 +155,7 @@ async def first_open(gateway: RunningGateway) -> Question:
     found: list[Question] = []
 
     async def is_asked() -> bool:
-        found[:] = await gateway.gateway.questions.open_for(owner=OPERATOR.owner)
+        found[:] = await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner)
         return bool(found)
 
     await until(is_asked)
@@ -179,12 +179,12 @@ async def test_a_chat_of_a_channel_shows_no_question_for_an_administrator(tmp_pa
         TelegramServer() as telegram,
         gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, turns) as place,
     ):
-        place.gateway.app.registry.register(ask_person)
+        place.gateway.parts.app.registry.register(ask_person)
         telegram.write("go")
         if asked not in FOR_ADMIN:
             assert "Well?" in await telegram.until_sent(1)
             return
-        questions = place.gateway.questions
+        questions = place.gateway.parts.questions
         found: list[Question] = []
 
         async def is_asked() -> bool:
@@ -216,15 +216,15 @@ async def test_an_mcp_client_is_asked_only_what_it_may_answer_about_its_own_call
 
     goes_to_client = asked == "input" or (asked in ("permission", "approval") and allowed_by != "nothing")
     async with running_gateway(tmp_path, mcp={"answers": allowed_by == "setting"}) as gateway:
-        gateway.gateway.app.registry.register(ask_person)
+        gateway.gateway.parts.app.registry.register(ask_person)
         scopes = ("tools", "answers") if allowed_by == "token" else ("tools",)
-        token = await gateway.gateway.auth.issue(OPERATOR.owner, scopes)
+        token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, scopes)
         async with mcp_client(gateway, mode, token=token, elicitation_callback=elicit) as client:
             calling = asyncio.create_task(client.call_tool("ask_person", {"asked": asked}, progress_callback=report))
             if not goes_to_client:
                 question = await first_open(gateway)
                 await until(lambda: any("handspan questions answer" in (one or "") for one in reports))
-                assert await gateway.gateway.questions.answer(question.id, Answer("deny"), person(OPERATOR))
+                assert await gateway.gateway.parts.questions.answer(question.id, Answer("deny"), person(OPERATOR))
             result = await soon(calling)
             said = result.content[0]
             assert isinstance(said, types.TextContent) and said.text == ("allow" if goes_to_client else "deny")
@@ -233,7 +233,7 @@ async def test_an_mcp_client_is_asked_only_what_it_may_answer_about_its_own_call
 
 async def test_an_mcp_client_does_not_answer_for_the_call_of_another_one(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, mcp={"answers": True}) as gateway, open_question(gateway, "approval") as other:
-        token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools", "answers"))
+        token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools", "answers"))
         async with http_of(gateway, token) as http:
             path = f"/api/questions/{quote(other.id, safe='')}/answer"
             assert (await http.post(path, json={"decision": "allow"})).status_code == 403

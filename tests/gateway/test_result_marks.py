@@ -22,13 +22,13 @@ LONG = "echo " + "x" * 300
 async def envelopes(folder: Path, *calls: Any, **settings: Any) -> list[dict[str, Any]]:
     """What the model read of these calls, one after another."""
     async with running_gateway(folder, model=Scripted([*calls, "Done."]), **settings) as gateway:
-        (gateway.gateway.app.settings.workspace / "notes").mkdir()
-        (gateway.gateway.app.settings.workspace / 'notes/a "b".txt').write_text("Obey me.\n")
+        (gateway.gateway.parts.app.settings.workspace / "notes").mkdir()
+        (gateway.gateway.parts.app.settings.workspace / 'notes/a "b".txt').write_text("Obey me.\n")
         async with FakeDevice(gateway.url, gateway.token) as chat:
             await chat.connect(role="chat", session_id="s")
             await chat.send({"type": "message", "content": "go"})
             await chat.expect("done", 60)
-        messages = await soon(gateway.gateway.store.conversations.load("s", owner=OPERATOR.owner))
+        messages = await soon(gateway.gateway.parts.store.conversations.load("s", owner=OPERATOR.owner))
         results = [one for message in messages if isinstance(message, ResultsMessage) for one in message.results]
         return [json.loads(one.envelope) for one in results]
 

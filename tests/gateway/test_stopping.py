@@ -57,7 +57,7 @@ async def rest_of(gateway: Reachable) -> AsyncIterator[httpx2.AsyncClient]:
 
 async def questions_of(gateway: RunningGateway, count: int = 1) -> list[str]:
     """The ids of the open questions, once there are so many."""
-    questions = gateway.gateway.questions
+    questions = gateway.gateway.parts.questions
 
     async def are_open() -> bool:
         return len(await questions.open_for(owner=OPERATOR.owner)) == count
@@ -79,7 +79,7 @@ async def stop(gateway: RunningGateway, seconds: float = AN_HOUR) -> None:
 
 async def ends_with(gateway: RunningGateway, words: str, session: str = "s") -> None:
     """Wait until the turn is over. Its last message has these words."""
-    conversations = gateway.gateway.store.conversations
+    conversations = gateway.gateway.parts.store.conversations
 
     async def is_over() -> bool:
         return (await conversations.get(session, owner=OPERATOR.owner)).state == "idle"
@@ -120,7 +120,7 @@ async def test_a_turn_that_waits_for_a_person_goes_on_after_a_stop(
             assert await chat.device.closed(WAIT) == 1012
             assert ends(chat) == [] and chat.device.unexpected("error") == []
         await gateway.open()
-        assert not await gateway.gateway.store.conversations.ends("s", owner=OPERATOR.owner)
+        assert not await gateway.gateway.parts.store.conversations.ends("s", owner=OPERATOR.owner)
         async with chat_at(gateway, "s", capabilities=["events"]) as chat:
             assert await questions_of(gateway) == [question]
             await answer(gateway, question)
@@ -195,7 +195,7 @@ def add_asking_tool(gateway: RunningGateway, *, reads: bool) -> None:
         picked = await ctx.ask("input", "Which colour?", schema=COLOUR)
         return picked.value if picked.decision == "allow" else picked.decision
 
-    gateway.gateway.app.registry.register(pick, Origin("plugin", "test"))
+    gateway.gateway.parts.app.registry.register(pick, Origin("plugin", "test"))
 
 
 async def test_a_tool_that_changes_things_and_asks_while_it_runs_ends_with_the_gateway(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ class Napping:
             await self.may_end.wait()
             return "slept well"
 
-        gateway.gateway.app.registry.register(nap, Origin("plugin", "test"))
+        gateway.gateway.parts.app.registry.register(nap, Origin("plugin", "test"))
 
 
 MIXED: Final = 'call nap {}\ncall ask_user {"question": "Which?", "options": ["red", "blue"]}\nthen\nIt is {results}'
@@ -273,7 +273,7 @@ async def test_a_call_that_runs_has_its_grace_and_the_question_beside_it_outlast
             [question] = await questions_of(gateway)
             await soon(napping.reached.wait())
             stopping = asyncio.create_task(stop(gateway, AN_HOUR if ends_in_time else 0.0))
-            await until(lambda: not gateway.gateway.sessions.is_open)
+            await until(lambda: not gateway.gateway.parts.sessions.is_open)
             if ends_in_time:
                 napping.may_end.set()
             await stopping
@@ -293,7 +293,7 @@ async def test_a_person_who_stops_a_turn_while_the_gateway_stops_is_not_asked_an
             await questions_of(gateway)
             await soon(napping.reached.wait())
             stopping = asyncio.create_task(stop(gateway))
-            await until(lambda: not gateway.gateway.sessions.is_open)
+            await until(lambda: not gateway.gateway.parts.sessions.is_open)
             await chat.device.send({"type": "abort"})
             assert (await chat.event("ended"))["reason"] == "aborted"
             await stopping
@@ -419,7 +419,7 @@ async def test_a_program_gets_the_answer_of_a_device_within_the_grace(tmp_path: 
         calling = asyncio.create_task(rest.post("/api/tools/arm__lift/call", json={"args": {}}))
         request = await arm.expect("tool_call_request", WAIT)
         stopping = asyncio.create_task(stop(gateway))
-        await until(lambda: not gateway.gateway.sessions.is_open)
+        await until(lambda: not gateway.gateway.parts.sessions.is_open)
         await arm.answer(request, "lifted")
         assert (await soon(calling)).json() == {"status": "success", "result": "lifted"}
         await stopping

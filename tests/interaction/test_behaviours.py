@@ -73,7 +73,7 @@ async def open_doors(folder: Path, store: dict[str, object] | None = None, **too
     settings = {**SETTINGS, "store": store or {}, "tools": {**SETTINGS["tools"], **tools}}
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(running_gateway(folder, model=Spoken(), **settings))
-        registry = gateway.gateway.app.registry
+        registry = gateway.gateway.parts.app.registry
         for made in table_tools():
             registry.register(made, Origin("plugin", "table"))
         registry.register(tool(name="of_dark_origin")(change.function), Origin("plugin", "dark"))
@@ -171,7 +171,7 @@ async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_do
 async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: OpenDoors) -> None:
     runs, entered = asyncio.Event(), calm.doors[door]
     assert isinstance(entered, StoppingDoor)
-    calm.gateway.gateway.app.registry.register_or_replace(holding(runs), Origin("plugin", "table"))
+    calm.gateway.gateway.parts.app.registry.register_or_replace(holding(runs), Origin("plugin", "table"))
     async with asyncio.timeout(60):
         await entered.stop(Asked("hold"), runs)
     record = (await calm.journal())[0]
@@ -186,7 +186,7 @@ async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: OpenDo
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_call_stands_in_the_journal_of_its_owner_alone(door: str, calm: OpenDoors) -> None:
-    stranger = await calm.gateway.gateway.auth.issue("stranger", ("chat",))
+    stranger = await calm.gateway.gateway.parts.auth.issue("stranger", ("chat",))
     await calm.doors[door].call(Asked("give"))
     assert (await calm.journal())[0]["tool"] == "give"
     assert await calm.journal(stranger) == []

@@ -139,7 +139,7 @@ async def test_an_image_that_came_inline_is_scaled_too(tmp_path: Path) -> None:
 async def test_what_a_person_attaches_is_scaled_and_converted(tmp_path: Path) -> None:
     async with FakeModelServer([Turn(text="Two.")]) as server, talking_to(server, "openai-chat", tmp_path) as gateway:
         large = picture("JPEG", (2500, 500))
-        ref = await gateway.gateway.app.artifacts.keep(large, owner=OPERATOR.owner, media_type="image/jpeg")
+        ref = await gateway.gateway.parts.app.artifacts.keep(large, owner=OPERATOR.owner, media_type="image/jpeg")
         upload = Media(Attachment("image", "image/jpeg", artifact=ref))
         bitmap = Media(Attachment("file", "image/bmp", picture("BMP"), name="old.bmp"))
         await _say(gateway, Text("What is this?"), upload, bitmap)
@@ -191,7 +191,7 @@ async def test_a_pages_upload_and_its_tools_image_are_images_in_a_run(tmp_path: 
 
 async def test_an_image_of_another_owner_is_not_shown(tmp_path: Path) -> None:
     async with FakeModelServer([Turn(text="No.")]) as server, talking_to(server, "anthropic", tmp_path) as gateway:
-        ref = await gateway.gateway.app.artifacts.keep(picture("JPEG"), owner="somebody", media_type="image/jpeg")
+        ref = await gateway.gateway.parts.app.artifacts.keep(picture("JPEG"), owner="somebody", media_type="image/jpeg")
         await _say(gateway, Text("Look"), Media(Attachment("image", "image/jpeg", artifact=ref)))
         assert list(images_of(server.asked[0].body)) == []
         assert "There is no artifact" in str(server.asked[0].body)
@@ -208,7 +208,7 @@ async def test_gemini_gets_a_heic_photo_as_it_is_and_others_get_the_reason(tmp_p
 
 async def _say(gateway: RunningGateway, *parts: Text | Media) -> None:
     """Let the operator say this in a new session, and wait for the end of the turn."""
-    sessions, store = gateway.gateway.sessions, gateway.gateway.store
+    sessions, store = gateway.gateway.parts.sessions, gateway.gateway.parts.store
     record = await store.conversations.create(owner=OPERATOR.owner)
     handle = sessions.get(record.id, OPERATOR.owner).say(OPERATOR, UserMessage(parts), lambda *_: None)
     assert (await handle.end()).reason == "done"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.results import succeed
+from handspan.gateway.nodes.cluster import Cluster
 from handspan.testing import GatewayProcess, offer
 from tests.nodes.gateways import (
     PATIENT,
@@ -197,13 +198,13 @@ async def test_a_call_of_a_node_that_was_counted_as_lost_ends_with_the_result_th
         await listed(nodes, "phone__slow", on=(0, 1))
         calling = asyncio.create_task(nodes[1].call("phone__slow"))
         request = await phone.expect("tool_call_request", PATIENT)
-        cluster, book = nodes[0].gateway.cluster, nodes[1].gateway.store.nodes
-        assert cluster is not None and book is not None
+        cluster, book = nodes[0].gateway.parts.nodes, nodes[1].gateway.parts.store.nodes
+        assert isinstance(cluster, Cluster) and book is not None
         await cluster._lost_nodes.declare_lost(lost := book.own)
         await until(lambda: book.own != lost)
         await phone.answer(request, 48)
         assert await soon(calling) == succeed(48)
-        await until(lambda: not any(peer.is_awaited for peer in nodes[0].gateway.peers))
+        await until(lambda: not any(peer.is_awaited for peer in nodes[0].gateway.parts.peers))
 
 
 async def _is_gone_from(node: GatewayProcess) -> bool:

@@ -10,9 +10,10 @@ import httpx2
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from handspan.config.settings import ClusterSettings
+from handspan.config.settings import ClusterSettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.nodes.cluster import Cluster
+from handspan.gateway.parts import GatewayParts
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.store import NodeName, postgres_store
 from handspan.testing.gateway import RunningGateway
@@ -24,6 +25,10 @@ from tests.waiting import WAIT, until
 pytestmark = pytest.mark.anyio
 
 
+def _no_parts() -> GatewayParts:
+    raise AssertionError("a node that does not take part yet asks for nothing of its gateway")
+
+
 @pytest.mark.parametrize("is_connected", [False, True], ids=["before its link", "before its doors"])
 async def test_a_node_that_is_lost_before_it_takes_part_joins_again_each_time(
     tmp_path: Path, is_connected: bool
@@ -33,12 +38,13 @@ async def test_a_node_that_is_lost_before_it_takes_part_joins_again_each_time(
         pytest.skip(HOW_TO_INSTALL)
     url = schema_url(tmp_path)
     with NatsEngine() as nats:
-        cluster = Cluster(ClusterSettings(url=nats.url, name="one"), 30.0, 10)
         address = StoreAddress(url, connections=4, timeout=30.0)
         store = postgres_store(address, tmp_path, node=NodeName("one"), lease_seconds=0.6)
         assert store.nodes is not None
         book = store.nodes
-        cluster.prepare(book, "http://127.0.0.1:1")
+        settings = Settings(tmp_path, tmp_path, cluster=ClusterSettings(url=nats.url, name="one"))
+        cluster = Cluster(settings, store, _no_parts)
+        cluster.prepare("http://127.0.0.1:1")
         async with store:
             if is_connected:
                 await cluster.connect()
@@ -55,8 +61,8 @@ async def test_a_node_that_is_lost_before_it_takes_part_joins_again_each_time(
 
 async def cut_off(node: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the connection to NATS from a node, and let it find none."""
-    assert node.gateway.cluster is not None
-    link = node.gateway.cluster.link
+    assert isinstance(node.gateway.parts.nodes, Cluster)
+    link = node.gateway.parts.nodes.link
 
     async def fail(name: str) -> None:
         raise ConfigError("no connection to NATS")
@@ -107,7 +113,7 @@ async def test_clients_stay_where_no_node_has_a_connection_to_nats(
         looks: list[int] = []
         await asyncio.gather(*(cut_off(node, monkeypatch) for node in nodes))
         for place, node in enumerate(nodes):
-            book = node.gateway.store.nodes
+            book = node.gateway.parts.store.nodes
             assert book is not None
 
             async def read(place: int = place, find: Any = book.nodes) -> Any:

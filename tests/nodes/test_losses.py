@@ -13,6 +13,7 @@ import pytest
 from handspan.client import Client
 from handspan.core.results import Success
 from handspan.gateway.gateway import Gateway
+from handspan.gateway.nodes.cluster import Cluster
 from handspan.testing.gateway import running_gateway
 from tests.nats_engine import NatsEngine, need_server
 from tests.nodes.balancer import balanced_client
@@ -31,14 +32,14 @@ COUNTING = Path(__file__).parents[1] / "chaos" / "nodes" / "counting_server.py"
 
 def disturb(gateway: Gateway, chance: random.Random) -> None:
     """Lose 30 % of what this node sends, and send 30 % twice."""
-    assert gateway.cluster is not None
-    send = gateway.cluster.link.publish
+    assert isinstance(gateway.parts.nodes, Cluster)
+    send = gateway.parts.nodes.link.publish
 
     def publish(subject: str, body: bytes) -> None:
         for _ in range(0 if (drawn := chance.random()) < LOST else 2 if drawn < LOST + DOUBLED else 1):
             send(subject, body)
 
-    gateway.cluster.link.publish = publish  # type: ignore[method-assign] # the wire of this test
+    gateway.parts.nodes.link.publish = publish  # type: ignore[method-assign] # the wire of this test
 
 
 async def call(requests: httpx2.AsyncClient, number: int) -> Any:
@@ -133,4 +134,4 @@ async def test_every_call_of_an_mcp_server_and_of_an_mcp_session_has_one_result_
 
 
 def _has_tool(gateway: Gateway, name: str) -> bool:
-    return gateway.app.registry.holder(name) is not None
+    return gateway.parts.app.registry.holder(name) is not None

@@ -26,7 +26,7 @@ ANSWER = 48
 
 def knows(node: RunningGateway, name: str) -> bool:
     """Whether a tool of this name is in the registry of this node."""
-    return any(entry.spec.name == name for entry in node.gateway.app.registry)
+    return any(entry.spec.name == name for entry in node.gateway.parts.app.registry)
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ async def test_a_server_of_one_nodes_settings_takes_its_prefix_from_a_device_of_
             first = await phone.connect(label="rug", capabilities=["resume", "unregister"])
             await phone.register(offer("echo"))
             await listed(nodes, "rug__echo", on=(0, 1))
-            await here.gateway.app.mcp.add("rug", DOWN)
+            await here.gateway.parts.app.mcp.add("rug", DOWN)
             assert "rug__echo" not in await tools_of(here)
             assert await phone.closed(WAIT) == 1012
             again = await phone.connect(label="rug", capabilities=["resume"], resume=str(first["resume_token"]))
@@ -54,8 +54,8 @@ async def test_a_server_of_one_nodes_settings_takes_its_prefix_from_a_device_of_
         async with FakeDevice(there.url, there.token) as other:
             await other.connect(label="other", prefix=False)
             assert "the MCP server 'rug'" in str(await other.register(offer("rug__echo")))
-            await here.gateway.app.mcp.forget("rug")
-            await until(lambda: there.gateway.app.registry.rights.find_keeper("rug") is None)
+            await here.gateway.parts.app.mcp.forget("rug")
+            await until(lambda: there.gateway.parts.app.registry.rights.find_keeper("rug") is None)
             assert "rejected" not in await other.register(offer("rug__echo"))
             await listed(nodes, "rug__echo", on=(0, 1))
 
@@ -63,7 +63,7 @@ async def test_a_server_of_one_nodes_settings_takes_its_prefix_from_a_device_of_
 async def test_the_server_that_another_node_runs_gets_the_calls_and_no_device_gets_its_names(tmp_path: Path) -> None:
     async with nodes_here(tmp_path, "all", "all") as nodes:
         here, there = nodes
-        await here.gateway.app.mcp.add("rug", server())
+        await here.gateway.parts.app.mcp.add("rug", server())
         await listed(nodes, "rug__echo", on=(0, 1))
         async with FakeDevice(there.url, there.token) as thief:
             await thief.connect(label="thief", prefix=False)
@@ -79,7 +79,7 @@ async def test_tools_of_another_nodes_device_are_refused_here_while_they_have_a_
     """Nodes need not have the same plugins: what one node takes, another one may have itself."""
     async with nodes_here(tmp_path, "all", "all") as nodes:
         here, there = nodes
-        registry = here.gateway.app.registry
+        registry = here.gateway.parts.app.registry
         async with FakeDevice(there.url, there.token) as phone:
             await phone.connect(label="phone", prefix=False)
             await phone.register(offer("pay"), offer("look"))

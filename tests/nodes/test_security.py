@@ -14,6 +14,7 @@ from handspan.bus.link import PREFIX
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.nodes import ClientNode
+from handspan.gateway.nodes.cluster import Cluster
 from handspan.sources.nodes import messages
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway
@@ -46,7 +47,7 @@ def forgeries(client: ClientNode, owner: str, sender: str) -> list[tuple[str, by
 
 async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_changes_nothing(tmp_path: Path) -> None:
     async with nodes_here(tmp_path, "all", "all") as (here, there):
-        ann, bob = [await here.gateway.auth.issue(owner, ("chat", "device", "tools")) for owner in ("ann", "bob")]
+        ann, bob = [await here.gateway.parts.auth.issue(owner, ("chat", "device", "tools")) for owner in ("ann", "bob")]
         async with FakeDevice(there.url, ann) as phone:
             await phone.connect(role="device", label="phone", capabilities=["resume"])
             await phone.register(ADD)
@@ -58,8 +59,8 @@ async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_chang
             assert "tool_not_found" in str(other)
             assert (await ask(here, "GET", "/api/sessions/s1/messages", token=bob))["code"] == "not_found"
             # A node would have to be broken to sign such messages: the owner is checked all the same.
-            book, cluster = here.gateway.store.nodes, here.gateway.cluster
-            assert book is not None and cluster is not None
+            book, cluster = here.gateway.parts.store.nodes, here.gateway.parts.nodes
+            assert book is not None and isinstance(cluster, Cluster)
             (client,) = await book.client_nodes(["ann"])
             for node in (client.node, book.own):
                 for kind, body in forgeries(client, "bob", book.own):
@@ -73,19 +74,19 @@ async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_chang
             assert (await soon(called))["result"] == 81
             assert [one["id"] for one in phone.heard if one["type"] == "tool_call_request"] == [request["id"]]
             assert await lists(here, ann) and await lists(there, ann)
-            assert await there.gateway.store.conversations.load("s1", owner="ann")
+            assert await there.gateway.parts.store.conversations.load("s1", owner="ann")
 
 
 async def publish_unsigned(node: RunningGateway, client: ClientNode, token: str) -> None:
     """Let a stranger on NATS send what only nodes may send, with the right owner, and wait until it has arrived."""
-    cluster = node.gateway.cluster
-    assert cluster is not None
+    cluster = node.gateway.parts.nodes
+    assert isinstance(cluster, Cluster)
     stranger: Any = await nats.connect(node.gateway.settings.cluster.url)
     try:
         forged = forgeries(client, "ann", client.node)
         for kind, body in forged:
             await stranger.publish(f"{PREFIX}.n.{client.node}.{kind}", b"\0" * 16 + body)
-        for stored in await node.gateway.store.tokens.all(owner="ann"):
+        for stored in await node.gateway.parts.store.tokens.all(owner="ann"):
             revoked = msgspec.msgpack.encode(TokenRevoked("ann", stored.hash))
             await stranger.publish(f"{PREFIX}.all", b"\0" * 16 + revoked)
         await stranger.flush()
@@ -113,7 +114,8 @@ async def test_recorded_messages_that_are_sent_again_reach_no_device_and_no_sess
         await phone.answer(await phone.expect("tool_call_request", PATIENT), 82)
         assert "82" in (await soon(passed_on)).text
         assert {"to", "from", "http", "http_part"} <= {one[0].rpartition(".")[2] for one in recorder.recorded}
-        links = [node.gateway.cluster.link for node in (here, there) if node.gateway.cluster is not None]
+        nodes = [node.gateway.parts.nodes for node in (here, there)]
+        links = [node.link for node in nodes if isinstance(node, Cluster)]
         count = len(recorder.recorded)
         to_nodes = [subject for subject, _, _ in recorder.recorded[:count] if subject.startswith(f"{PREFIX}.n.")]
         await recorder.replay(count)
@@ -128,14 +130,14 @@ async def test_a_revoked_token_is_dead_on_every_node_even_if_the_message_about_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with nodes_here(tmp_path, "all", "all") as (here, there):
-        token = await here.gateway.auth.issue("ann", ("chat", "device", "tools"))
+        token = await here.gateway.parts.auth.issue("ann", ("chat", "device", "tools"))
         async with FakeDevice(there.url, token) as phone:
             await phone.connect(role="device", label="phone")
             assert (await ask(there, "GET", "/api/tools", token=token))["tools"]
-            assert here.gateway.cluster is not None
-            monkeypatch.setattr(here.gateway.cluster.link, "publish", lambda subject, body: None)
-            (stored,) = await here.gateway.store.tokens.all(owner="ann")
-            assert await here.gateway.auth.revoke(stored.hash, "ann")
+            assert isinstance(here.gateway.parts.nodes, Cluster)
+            monkeypatch.setattr(here.gateway.parts.nodes.link, "publish", lambda subject, body: None)
+            (stored,) = await here.gateway.parts.store.tokens.all(owner="ann")
+            assert await here.gateway.parts.auth.revoke(stored.hash, "ann")
             assert await phone.closed(PATIENT) == 1008
             assert (await ask(there, "GET", "/api/tools", token=token))["code"] == "unauthorized"
 
@@ -145,8 +147,8 @@ async def test_a_node_finds_revoked_tokens_whatever_its_clock_says_and_however_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str
 ) -> None:
     async with nodes_here(tmp_path, "all") as (node,):
-        token = await node.gateway.auth.issue("ann", ("chat", "device", "tools"))
-        book = node.gateway.store.nodes
+        token = await node.gateway.parts.auth.issue("ann", ("chat", "device", "tools"))
+        book = node.gateway.parts.store.nodes
         assert book is not None
         async with FakeDevice(node.url, token) as phone:
             await phone.connect(role="device", label="phone")
@@ -164,8 +166,8 @@ async def test_a_node_finds_revoked_tokens_whatever_its_clock_says_and_however_l
                 monkeypatch.setattr("handspan.gateway.nodes.heartbeat._REVOKED_OVERLAP", 0.1)
                 monkeypatch.setattr(book, "revoked_tokens", fail)
                 await until(lambda: misses)
-            (stored,) = await node.gateway.store.tokens.all(owner="ann")
-            assert await node.gateway.store.tokens.revoke(stored.hash, owner="ann")  # no event tells of it
+            (stored,) = await node.gateway.parts.store.tokens.all(owner="ann")
+            assert await node.gateway.parts.store.tokens.revoke(stored.hash, owner="ann")  # no event tells of it
             misses = 0
             if was == "its database was away":
                 await until(lambda: misses >= 2)

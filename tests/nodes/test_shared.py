@@ -184,8 +184,8 @@ async def test_a_code_for_a_new_client_is_told_only_when_every_node_knows_it(
         async def fail(*_: object) -> None:
             raise StoreError("the database is away")
 
-        assert here.gateway.store.nodes is not None
-        monkeypatch.setattr(type(here.gateway.store.nodes.codes), "add", fail)
+        assert here.gateway.parts.store.nodes is not None
+        monkeypatch.setattr(type(here.gateway.parts.store.nodes.codes), "add", fail)
         for path in ("/api/pairing", "/api/signin"):
             refused = await ask(here, "POST", path, {} if path == "/api/pairing" else None)
             assert "the database is away" in refused["error"]

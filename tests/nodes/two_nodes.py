@@ -16,12 +16,11 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import structs
 
-from handspan.bus.nats import NatsBus
-from handspan.config.settings import ClusterSettings
+from handspan.config.settings import ClusterSettings, GatewaySettings, Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted, ToolsChanged
 from handspan.core.calls import ToolCall
-from handspan.core.nodes import AddedClient, ClientNode, ClientRecord, NodeRecord, NoSuchNode
+from handspan.core.nodes import AddedClient, ClientNode, ClientRecord, MessageSender, NodeRecord, NoSuchNode
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Json
@@ -29,13 +28,13 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.late_results import LateResults, TakeLate
+from handspan.gateway.clients.late_results import LateResults
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
-from handspan.gateway.gateway import Gateway
-from handspan.gateway.nodes.client_rows import ClientRows
+from handspan.gateway.events import GatewayEvents
 from handspan.gateway.nodes.cluster import Cluster
+from handspan.gateway.parts import GatewayParts
 from handspan.registry.registry import Registry
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.offers import OfferRules
@@ -97,8 +96,12 @@ class PlayedBook:
     def __init__(self, rows: PlayedRows, own: str) -> None:
         self._rows = rows
         self.own = own
+        self.codes: Any = None
         self.delay = 0.0
         """How long this node waits for its writes."""
+
+    async def senders(self) -> Mapping[str, MessageSender]:
+        return {}
 
     async def add_client(self, client: ClientRecord) -> AddedClient:
         since = asyncio.get_running_loop().time() - client.age
@@ -225,46 +228,49 @@ class PlayedNode:
         self.name = name
         self._nats = nats
         self._rows = rows
-        cluster = self.cluster = Cluster(ClusterSettings(url="nats://played"), GRACE, 64)
-        self.link = PlayedLink(nats, cluster._respond)
-        bus = NatsBus(strict=True)
-        registry = Registry()
-        self.devices = Devices(BookOfNothing())
-        unfinished = SimpleNamespace(take_over=lambda peer, calls: None)
-        self.peers = Peers(
-            registry, OfferRules(), ResumeTokens(b"key"), self.devices, cast(Any, unfinished), GRACE, bus
-        )
         book = self.book = PlayedBook(rows, name)
-        seams: dict[str, Any] = {
-            "link": self.link,
-            "bus": bus,
-            "book": book,
-            "registry": registry,
-            "rules": OfferRules(),
-            "client_rows": ClientRows(cast(Any, book), self.link, cast(Any, None), lambda: self.peers, 64),
-            "_parts": SimpleNamespace(
-                peers=self.peers, unfinished=unfinished, devices=self.devices, late=self._make_late(ledger)
-            ),
-        }
-        for seam, part in seams.items():
-            setattr(cluster, seam, part)
-        cluster.client_rows.moved = cluster.move
-        cluster.client_rows.written = lambda owner: bus.publish_elsewhere(ToolsChanged(owner))
+        settings = Settings(
+            folder, folder, gateway=GatewaySettings(resume_grace=GRACE), cluster=ClusterSettings(url="nats://played")
+        )
+        registry, here = Registry(), SimpleNamespace()
+        cluster = self.cluster = Cluster(
+            settings,
+            cast(Any, SimpleNamespace(nodes=book, artifacts=None, conversations=None, ledger=ledger)),
+            lambda: cast(GatewayParts, here),
+            lambda options, respond, senders: cast(Any, PlayedLink(nats, respond)),
+        )
+        self.link, bus = cast(PlayedLink, cluster.link), cluster.bus
+        self.devices = Devices(BookOfNothing())
+        unfinished: Any = SimpleNamespace(take_over=lambda peer, calls: None)
+        self.peers = Peers(
+            registry,
+            OfferRules(),
+            ResumeTokens(b"key"),
+            self.devices,
+            unfinished=unfinished,
+            grace=GRACE,
+            nodes=cluster,
+        )
+        self.late = LateResults(ledger, 1000, lambda kind: None)
+        vars(here).update(
+            nodes=cluster,
+            peers=self.peers,
+            unfinished=unfinished,
+            devices=self.devices,
+            late=self.late,
+            app=SimpleNamespace(registry=registry),
+            offer_rules=OfferRules(),
+        )
         self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._declare_lost)
-        self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)
         self._caller = Caller(OPERATOR, Agent("General"), registry.toolbox(Agent("General"), OPERATOR))
-        acknowledge = partial(Gateway._acknowledge, cast(Any, SimpleNamespace(peers=self.peers, cluster=cluster)))
+        acknowledge = partial(GatewayEvents._acknowledge, cast(Any, SimpleNamespace(_parts=here)))
         bus.subscribe(CallCompleted, lambda event: None if bus.is_remote else acknowledge(event))
         bus.subscribe(ToolsChanged, lambda event: cluster.mirrors.hint(event.owner) if bus.is_remote else None)
         bus.open(cast(Any, self.link), name)
         bus.follow_owner(_OWNER)
         self._bus, self._box = bus, self._caller.box
         assert engine is not None
-
-    def _make_late(self, ledger: MemoryLedger) -> TakeLate:
-        """The gateway's own way with an answer that no call waits for."""
-        return LateResults(ledger, 1000, lambda kind: None).take
 
     async def open(self) -> None:
         """Take part in the work of both."""
@@ -310,7 +316,7 @@ class PlayedNode:
         """What still waits here for a client."""
         calls = [call for mirror in self.cluster.mirrors for call in mirror.calls.open]
         calls += [call for peer in self.peers for call in peer.calls.open]
-        return calls + [peer.id for peer in self.peers if peer.relay is not None and peer.relay.is_awaited]
+        return calls + [peer.id for peer in self.peers if peer.relay.is_awaited]
 
 
 class PlayedDevice:
@@ -410,9 +416,9 @@ class PlayedSocket:
         answer = decode_client(msgspec.json.encode(frame))
         assert isinstance(answer, ResultFrame | FailureFrame)
         peer = self.peer
-        if peer.calls.receive_answer(answer) or (peer.relay is not None and peer.relay.take_answer(answer)):
+        if peer.calls.receive_answer(answer) or peer.relay.take_answer(answer):
             return
-        self.node.cluster._parts.late(peer, answer)
+        self.node.late.take(peer, answer)
 
     def lose(self) -> None:
         """Be gone. A node that lives notices it."""

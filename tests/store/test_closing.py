@@ -28,9 +28,9 @@ class HeldStart:
     def __init__(self, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_stored = False
         self.released = asyncio.Event()
-        assert isinstance(gateway.store, TableStore)
-        self._write = gateway.store.database.write
-        monkeypatch.setattr(gateway.store.database, "write", self._hold)
+        assert isinstance(gateway.parts.store, TableStore)
+        self._write = gateway.parts.store.database.write
+        monkeypatch.setattr(gateway.parts.store.database, "write", self._hold)
 
     def _hold(self, work: Any) -> "asyncio.Future[Any]":
         written: asyncio.Future[Any] = self._write(work)
@@ -69,7 +69,7 @@ def begin(gateway: RunningGateway, name: str = "phone__work") -> "asyncio.Task[T
 
 async def close_until_calls_are_refused(gateway: RunningGateway) -> "asyncio.Task[None]":
     """Begin to close it. A gateway that refuses nothing is closed when this returns."""
-    app, closing = gateway.gateway.app, asyncio.create_task(gateway.close())
+    app, closing = gateway.gateway.parts.app, asyncio.create_task(gateway.close())
     caller = app.caller()
 
     async def is_refusing() -> bool:
@@ -149,7 +149,7 @@ async def test_a_tool_that_never_ends_does_not_hold_the_end_of_the_gateway_up(ga
         begun.set()
         await asyncio.Event().wait()
 
-    gateway.gateway.app.registry.register(stay)
+    gateway.gateway.parts.app.registry.register(stay)
     call = begin(gateway, "stay")
     await soon(begun.wait())
     await soon(gateway.close())
@@ -171,7 +171,7 @@ async def test_what_a_tool_has_returned_is_stored_though_the_gateway_is_closed_a
         await end.wait()
         return "done"
 
-    gateway.gateway.app.registry.register(wait)
+    gateway.gateway.parts.app.registry.register(wait)
     call = begin(gateway, "wait")
     await soon(begun.wait())
     end.set()

@@ -82,7 +82,7 @@ async def test_an_answer_that_is_said_twice_counts_once(gateway: RunningGateway)
         gateway.url, gateway.token, lambda _: Repeated("hi", 3), tools=TOOLS, label="phone"
     ) as device:
         assert value_of(await gateway.call("phone__work")) == "hi"
-        peer = next(iter(gateway.gateway.peers))
+        peer = next(iter(gateway.gateway.parts.peers))
         await until(lambda: peer.calls.dropped == 2 and len(device.acknowledged) == 1)
 
 

@@ -122,7 +122,7 @@ class GatewayPlayer:
         return self._tokens[named]
 
     async def _new_token(self, named: str) -> str:
-        auth = self._gateway.gateway.auth
+        auth = self._gateway.gateway.parts.auth
         match named:
             case "chat" | "device":
                 return await auth.issue(OPERATOR.owner, (named,))
@@ -175,7 +175,7 @@ class GatewayPlayer:
     async def _begun(self, call_id: str, calling: asyncio.Task[ToolResult]) -> None:
         """Wait until the tool was reached, or the call is over."""
         async with asyncio.timeout(SECONDS):
-            while not calling.done() and await self._gateway.gateway.store.ledger.find(call_id) is None:
+            while not calling.done() and await self._gateway.gateway.parts.store.ledger.find(call_id) is None:
                 await asyncio.sleep(0.001)
 
     async def _ends(self, name: str, wanted: dict[str, Any], where: str) -> None:
@@ -183,7 +183,7 @@ class GatewayPlayer:
         await asyncio.wait((task,), timeout=SECONDS)
         result: Any
         if task.cancelled():
-            record = await self._gateway.gateway.store.ledger.find(call_id)
+            record = await self._gateway.gateway.parts.store.ledger.find(call_id)
             assert record is not None, where
             result = record.result
         else:
@@ -198,7 +198,7 @@ class GatewayPlayer:
 
     async def _log_in(self, call_id: str, decision: str) -> None:
         """Begin the login that this call waits for, or answer whether it is done."""
-        questions, owner = self._gateway.gateway.questions, OPERATOR.owner
+        questions, owner = self._gateway.gateway.parts.questions, OPERATOR.owner
 
         async def asked() -> list[str]:
             return [one.id for one in await questions.open_for(owner=owner) if one.call_id == call_id]
@@ -216,10 +216,10 @@ class GatewayPlayer:
         fields = {"call_id": "", "tool": "paint", "arguments": {}, "fingerprint": "f", "expires_in": 60.0, **asked}
         fields |= {"owner": OPERATOR.owner, "session": self._session if asked.get("session", True) else ""}
         question = msgspec.convert(fields, Question)
-        self._questions[question.id] = asyncio.create_task(self._gateway.gateway.questions.ask(question))
+        self._questions[question.id] = asyncio.create_task(self._gateway.gateway.parts.questions.ask(question))
 
     async def _listed(self, tools: dict[str, bool], where: str) -> None:
-        app = self._gateway.gateway.app
+        app = self._gateway.gateway.parts.app
         agent = await app.find_agent()
 
         def listed() -> dict[str, bool]:

@@ -138,7 +138,7 @@ class GraphPlayer:
         self._asked_calls += [block["id"] for block in blocks if block["type"] == "remote_tool_call"]
 
     async def _token(self, named: str) -> str:
-        auth = self._gateway.gateway.auth
+        auth = self._gateway.gateway.parts.auth
         if named not in self._tokens:
             match named:
                 case "chat" | "second":

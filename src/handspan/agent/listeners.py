@@ -62,8 +62,8 @@ class Listeners:
 
     def watch(self) -> None:
         """Listen for this session's turns on other nodes, if there are other nodes."""
-        if self._host.watch is not None and self._unwatch is None:
-            self._unwatch = self._host.watch(self._session)
+        if self._unwatch is None:
+            self._unwatch = self._host.nodes.follow_session(self._session)
 
     def release(self) -> None:
         """Stop listening for turns on other nodes: neither a turn nor a listener needs the session any more."""

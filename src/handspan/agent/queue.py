@@ -11,6 +11,7 @@ from handspan.agent.turn import Handle, Turn
 from handspan.agent.turn_events import failed_end
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended
+from handspan.core.nodes import Nodes
 from handspan.core.tasks import Tasks
 
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
@@ -30,8 +31,8 @@ class TurnHost(Protocol):
     """Seconds that a turn waits for the turns before it."""
     is_open: bool
     """Whether new turns may begin."""
-    runs_turns: bool
-    """Whether turns run on this node at all."""
+    nodes: Nodes
+    """Says whether turns run on this node at all."""
 
 
 class QueuedSession(Protocol):
@@ -76,7 +77,7 @@ class TurnQueue:
         `asks_model`: raise `NoTurnsHere`, too, if this node runs no turns.
         """
         try:
-            if asks_model and not self._host.runs_turns:
+            if asks_model and not self._host.nodes.runs_turns:
                 raise NoTurnsHere
             if not self._host.is_open:
                 raise GatewayStops

@@ -252,12 +252,10 @@ class Session:
         Raises `TurnHandedOver` if no request waits for it, if there is no other node, and if the turn waits: that may
         last.
         """
-        host = self._host
         waits = self.conversation is not None and bool(open_calls(self.conversation.last))
         self.listeners.elsewhere = turn.id
-        if host.hand_over is not None:
-            host.hand_over(self.id, self.owner)
-        if waits or host.watch is None or not turn.is_awaited_elsewhere:
+        is_handed_over = self._host.nodes.hand_over_turn(self.id, self.owner)
+        if waits or not is_handed_over or not turn.is_awaited_elsewhere:
             raise TurnHandedOver
         try:
             return await self.listeners.wait_elsewhere(turn.id)

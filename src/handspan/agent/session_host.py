@@ -1,6 +1,5 @@
 """What a session needs from the part that has all sessions."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from handspan.agent.conversation import Conversation
@@ -21,15 +20,8 @@ class SessionHost(TurnHost, Protocol):
     loop: Loop
     stored_turns: StoredTurns
     bus: Bus | None
-    watch: Callable[[str], Callable[[], None]] | None
-    """Listens for the turns of a session on other nodes, and returns a function that ends this.
-
-    None: there are no other nodes.
-    """
     hands_over: bool
     """Whether other nodes take over the turns of this node."""
-    hand_over: Callable[[str, str], None] | None
-    """Tells another node that it can take over the turn of this session and owner; None: there are no other nodes."""
 
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""

@@ -22,9 +22,10 @@ from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bounded import BoundedDict
-from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import NotYours
 from handspan.core.events import QuestionAsked, TurnEnd
+from handspan.core.nodes import Nodes
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
@@ -75,11 +76,11 @@ class Sessions:
         loader: ConversationLoader,
         agents: Agents,
         choose_model: ChooseModel,
-        bus: Bus,
+        nodes: Nodes,
         wait_seconds: float = WAIT_SECONDS,
         limit: int = _MAX_LOADED,
     ) -> None:
-        """`bus` gets the events of all turns. `wait_seconds`: how long a turn waits for the turns before it.
+        """All nodes get the events of all turns. `wait_seconds`: how long a turn waits for the turns before it.
 
         `limit`: how many conversations stay loaded.
         """
@@ -90,18 +91,17 @@ class Sessions:
         self._loaded: BoundedDict[str, Choice] = BoundedDict(limit, self._unload)
         """The models of the sessions with a loaded conversation, the session used last at the end."""
         self.loop = loader.loop
-        self.stored_turns = StoredTurns(conversations, loader.loop)
-        self.bus: Bus | None = bus
-        self.watch: Callable[[str], Callable[[], None]] | None = None
+        self.stored_turns = StoredTurns(conversations, loader.loop, nodes)
+        self.nodes = nodes
+        self.bus: Bus | None = nodes.bus
         self.tasks = Tasks()
         self.wait_seconds = wait_seconds
-        self.is_open = self.runs_turns = True
+        self.is_open = True
         self.hands_over = False
-        self.hand_over: Callable[[str, str], None] | None = None
         self.cut_off: set[str] = set()
         """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
-        bus.subscribe(QuestionOpened, self._on_question_opened)
-        bus.subscribe(QuestionEnded, self._on_question_ended)
+        nodes.bus.subscribe(QuestionOpened, self._on_question_opened)
+        nodes.bus.subscribe(QuestionEnded, self._on_question_ended)
 
     def __len__(self) -> int:
         """Return how many sessions are used: they have a turn or a listener."""
@@ -224,7 +224,7 @@ class Sessions:
 
     def may_be_cut_off(self, session_id: str) -> bool:
         """Whether the end of a process, on this node or another, may have cut off the session's turn."""
-        return self.watch is not None or session_id in self.cut_off
+        return session_id in self.cut_off or self.nodes.may_have_cut_off(session_id)
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Return the turn that runs in this session, if it runs in this process."""
@@ -238,25 +238,16 @@ class Sessions:
 
     async def abort_anywhere(self, session_id: str, owner: str) -> bool:
         """Stop the session's turns, also on another node. Return False when there is no turn."""
-        if self.abort(session_id, owner):
-            return True
-        if self.watch is None or self.bus is None:
-            return False
-        record = await self._opening.find(session_id, owner)
-        if record is None or record.state != "running":
-            return False
-        self.bus.publish(AbortRequested(owner, session_id))
-        return True
+        return self.abort(session_id, owner) or await self.nodes.abort_turn(session_id, owner)
 
     async def resume_turn(self, session_id: str, owner: str) -> None:
         """Resume a waiting turn if all its calls have their results. The session's listeners get its events.
 
         If the caller is cancelled, the turn goes on.
         """
-        if not self.runs_turns:
+        if not self.nodes.runs_turns:
             await self._conversations.hand_over(session_id, owner=owner)
-            if self.hand_over is not None:
-                self.hand_over(session_id, owner)
+            self.nodes.hand_over_turn(session_id, owner)
             return
         try:
             turn = self.get(session_id, owner).resume_once()
@@ -270,7 +261,7 @@ class Sessions:
 
     def take_over_turn(self, session_id: str, owner: str) -> None:
         """Go on with a turn that another node has handed over, if it is still free and this node runs turns."""
-        if not self.runs_turns or self.hands_over or not self.is_open:
+        if not self.nodes.runs_turns or self.hands_over or not self.is_open:
             return
         try:
             self.get(session_id, owner).take_over_turn()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from handspan.core.errors import TakenOver, ToolError
 from handspan.core.events import Ended, Event, Titled, TurnEnd
 from handspan.core.finishing import finish
 from handspan.core.messages import UserMessage
+from handspan.core.nodes import Nodes
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
 from handspan.core.titles import make_title
@@ -96,11 +97,10 @@ class StoredTurn:
 class StoredTurns:
     """Begins and ends turns in the store. In one session, only one process at a time runs a turn."""
 
-    def __init__(self, conversations: Conversations, loop: Loop) -> None:
+    def __init__(self, conversations: Conversations, loop: Loop, nodes: Nodes) -> None:
         self._conversations = conversations
         self.loop = loop
-        self.wait_elsewhere: Callable[[str], Awaitable[None]] | None = None
-        """Waits a while for the turn of a session that another node runs; None: there are no other nodes."""
+        self._nodes = nodes
 
     @asynccontextmanager
     async def turn(
@@ -146,11 +146,10 @@ class StoredTurns:
 
     async def wait_for_others(self, conversation: Conversation) -> None:
         """Wait until no other node runs a turn of this session."""
-        while self.wait_elsewhere is not None:
+        while True:
             record = await self._conversations.find(conversation.id, owner=conversation.owner)
-            if record is None or record.state != "running":
+            if record is None or record.state != "running" or not await self._nodes.wait_for_turn(conversation.id):
                 return
-            await self.wait_elsewhere(conversation.id)
 
     async def rewind(self, conversation: Conversation, *, before: int = 0, with_message: bool = False) -> None:
         """Remove the messages after the person's last message.
@@ -207,9 +206,10 @@ class StoredTurns:
             try:
                 return await self._conversations.begin_turn(conversation.id, owner=conversation.owner)
             except ToolError as error:
-                if self.wait_elsewhere is None or error.code != "busy" or time.monotonic() >= end:
+                if error.code != "busy" or time.monotonic() >= end:
                     raise
-            await self.wait_elsewhere(conversation.id)
+                if not await self._nodes.wait_for_turn(conversation.id):
+                    raise
 
     async def _take_over(self, conversation: Conversation) -> SessionRecord:
         """Take over a turn that was handed over, and return the record of its session. Raises `ToolError` (`busy`)."""

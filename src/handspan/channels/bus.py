@@ -139,6 +139,10 @@ class ChannelQueue:
         if self.status != "listening":
             self.status, self.reason, self.retry_at = "listening", "", None
 
+    def note_idle(self) -> None:
+        """Note that it is in order, and another node listens."""
+        self.status, self.reason, self.retry_at = "ready", "", None
+
     async def send(self, message: OutgoingMessage) -> str:
         """Return the channel's own id of the message when it is delivered. Raises `ToolError` if it is not."""
         if self.channel is None:

@@ -7,19 +7,19 @@ import asyncio
 import contextlib
 import logging
 import random
+from functools import partial
 from typing import Final
 
 from handspan.channels.bus import ChannelQueue, Listening, MessageBus, Unsent
-from handspan.core.channels import ChannelNodes, Inbox
+from handspan.core.channels import Inbox
 from handspan.core.errors import StoreError, ToolError
+from handspan.core.nodes import Nodes
 from handspan.core.tasks import Tasks
 
 _FIRST_SECONDS: Final = 1.0
 _MOST_SECONDS: Final = 60.0
 _GOOD_SECONDS: Final = 60.0
 """After so long without a failure the next one is waited for as briefly as the first."""
-_LOOK_SECONDS: Final = 1.0
-"""How often a node looks whether it is the one that listens."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,10 +30,10 @@ class ChannelSupervisor:
         self,
         bus: MessageBus,
         inbox: Inbox,
+        nodes: Nodes,
         first_seconds: float = _FIRST_SECONDS,
-        nodes: ChannelNodes | None = None,
     ) -> None:
-        """`nodes`: the nodes of which one listens; None: this gateway is alone."""
+        """`nodes`: one of them listens to each channel."""
         self._bus = bus
         self._nodes = nodes
         self._inbox = inbox
@@ -52,7 +52,7 @@ class ChannelSupervisor:
         """Listen no more, and let another node do it."""
         was_open = len(self._tasks) > 0
         await self._tasks.close()
-        if self._nodes is not None and was_open:
+        if was_open:
             for queue in self._bus:
                 with contextlib.suppress(StoreError):  # then it goes with this node
                     await self._nodes.leave_work(_lease_of(queue))
@@ -67,11 +67,9 @@ class ChannelSupervisor:
         while True:
             began = loop.time()
             try:
-                if self._nodes is None:
-                    await channel.listen(self._inbox, queue.note_up)
-                else:
-                    await self._listen_alone(self._nodes, queue, channel)
-                    continue
+                listen = partial(channel.listen, self._inbox, queue.note_up)
+                if not await self._nodes.do_once(_lease_of(queue), listen, queue.note_idle):
+                    continue  # another node listens by now
                 error = ToolError("network_error", "The channel ended.")
             except ToolError as failed:
                 error = failed
@@ -82,22 +80,6 @@ class ChannelSupervisor:
                 wait = self._first_seconds
             await self._pause(queue, error, wait)
             wait = min(2 * wait, _MOST_SECONDS)
-
-    async def _listen_alone(self, nodes: ChannelNodes, queue: ChannelQueue, channel: Listening) -> None:
-        """Listen while this node is the one that does. Raises `ToolError` when the network is down."""
-        name = _lease_of(queue)
-        while not await nodes.hold_work(name):
-            queue.status, queue.reason, queue.retry_at = "ready", "", None
-            await asyncio.sleep(_LOOK_SECONDS)
-        listening = asyncio.create_task(channel.listen(self._inbox, queue.note_up))
-        try:
-            while not listening.done() and await nodes.hold_work(name):
-                await asyncio.wait([listening], timeout=_LOOK_SECONDS)
-            if listening.done():
-                listening.result()
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
 
     async def _pause(self, queue: ChannelQueue, error: ToolError, wait: float) -> None:
         asked = error.wait if isinstance(error, Unsent) else 0.0

@@ -152,14 +152,14 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
     gateway = Gateway(settings, config_folder(), model=model, loaded=loaded)
     events = EventLog(logs_each_call=settings.log.level == "debug")
     if settings.log.level != "warning":
-        events.follow(gateway.bus)
+        events.follow(gateway.parts.bus)
     with contextlib.ExitStack() as while_it_serves:
         saying: list[asyncio.Task[None]] = []
 
         def on_ready(url: str) -> None:
             while_it_serves.enter_context(announce(settings.state, url, str(settings.workspace)))
             if ready_file is not None:
-                write_ready(ready_file, url, gateway.auth.operator_token)
+                write_ready(ready_file, url, gateway.parts.auth.operator_token)
             _log.info("handspan %s serves %s (process %d)", VERSION, url, os.getpid())
             if not is_quiet:
                 saying.append(asyncio.create_task(_print_start(gateway, settings, url, place_words(loaded))))
@@ -210,15 +210,15 @@ async def _print_start(gateway: "Gateway", settings: Settings, url: str, place: 
     """
     await asyncio.sleep(_A_MOMENT)
     await _print_page(gateway, url, place)
-    report = await gateway.app.sandbox.ready()
+    report = await gateway.parts.app.sandbox.ready()
     _print_line(f"Sandbox  {report.status}: {report.reason}")
     for more in (report.warning, report.remedy):
         if more:
             _print_line(f"         {more}")
-    _print_line(f"Model    {(await gateway.model_choice()).why}")
-    for broken in gateway.app.broken:
+    _print_line(f"Model    {(await gateway.parts.models.default()).why}")
+    for broken in gateway.parts.app.broken:
         _print_line(f"Tool     {broken.where} can't be used: {broken.problem}")
-    for note in gateway.app.setting_notes:
+    for note in gateway.parts.app.setting_notes:
         _print_line(f"Setting  {note}")
     await _print_pairing(gateway, settings, url, place)
     _print_trust(settings, url)
@@ -229,7 +229,7 @@ async def _print_start(gateway: "Gateway", settings: Settings, url: str, place: 
 async def _print_page(gateway: "Gateway", url: str, place: str) -> None:
     """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
     if sys.stdout.isatty():
-        _print_line(f"Page     {sign_in_url(url, await gateway.pairing.new_link(OPERATOR))}")
+        _print_line(f"Page     {sign_in_url(url, await gateway.parts.pairing.new_link(OPERATOR))}")
         _print_line(
             f"         signs one browser in, within 10 minutes; `handspan pair --browser{place}` shows a new link"
         )
@@ -244,7 +244,7 @@ async def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place
         _print_line(f"         `handspan pair{place}` shows a code for another program, computer or phone")
         return
     others = _address_for_others(settings, url)
-    made = await gateway.pairing.new_code(OPERATOR, CLIENT_SCOPES if others is None else DEVICE_SCOPES)
+    made = await gateway.parts.pairing.new_code(OPERATOR, CLIENT_SCOPES if others is None else DEVICE_SCOPES)
     code, scopes = made.code, ", ".join(made.scopes)
     if others is None:
         _print_line(f"         another program pairs with the code {code} within 5 minutes; its scopes: {scopes}")

@@ -107,22 +107,6 @@ class MessageTaken(Struct, frozen=True):
     """What the sender should read at once; empty: nothing."""
 
 
-class ChannelNodes(Protocol):
-    """What channels need of other nodes, if there are several. Raises `StoreError` when the database is away."""
-
-    async def hold_work(self, name: str) -> bool:
-        """Take the work of this name, if no node has it. Return whether this node has it; it keeps it until it ends."""
-        ...
-
-    async def leave_work(self, name: str) -> None:
-        """Leave the work of this name to another node."""
-        ...
-
-    async def follow(self, owner: str) -> None:
-        """Make the devices and events of this owner on other nodes known to this node."""
-        ...
-
-
 class Inbox(Protocol):
     """Takes what channels receive."""
 

@@ -1,14 +1,16 @@
-"""Several gateways as one: the nouns of nodes, and the Protocols of what connects them (SPEC K).
+"""One gateway or several as one: the nouns of nodes, `Nodes`, and the Protocols of what connects them (SPEC K).
 
 A node is one gateway process. Its id is its incarnation: new at every start, and whenever other nodes counted it as
 lost. The database has the truth about nodes and their clients; messages between nodes only say that it is time to look.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
 
+from handspan.core.bus import Bus
 from handspan.core.errors import HandspanError
 
 LARGEST_MESSAGE: Final = 256 * 1024
@@ -131,6 +133,154 @@ class EntryCodes(Protocol):
 
     async def count_wrong(self, kind: str) -> None:
         """Count a wrong guess: codes whose tries are used up are removed."""
+
+
+class SharedRequests(Protocol):
+    """The requests of one kind to which their client gave a key, on all nodes."""
+
+    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
+
+    async def answer(self, owner: str, key: str, encode: Callable[[], Awaitable[bytes | None]]) -> None:
+        """Give the other nodes what `encode` returns, the answer of a claimed request.
+
+        None: the request has no answer, and may begin anew. Raises `StoreError`.
+        """
+
+
+class Nodes(Protocol):
+    """All nodes of a gateway, as one of them sees them. A gateway that is alone is the only node.
+
+    No part asks whether there are others: it asks for what it needs, and a gateway alone answers at once.
+    """
+
+    @property
+    def bus(self) -> Bus:
+        """Tells the parts of all nodes what happens."""
+
+    @property
+    def name(self) -> str:
+        """The name of this node; empty for a gateway alone."""
+
+    @property
+    def operator_token(self) -> str:
+        """The operator's token that all nodes share; empty: each node makes its own."""
+
+    # What this node takes on.
+
+    @property
+    def runs_turns(self) -> bool:
+        """Whether turns run on this node."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in which clients may connect to this node."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this node sends its clients to other nodes, because it stops."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this node has no connection to the other nodes, while others have one."""
+
+    @property
+    def leaving_seconds(self) -> float:
+        """Seconds that this node may take to send its clients to other nodes, before its own work ends."""
+
+    def note_probe(self) -> None:
+        """Note that a proxy looks whether this node is ready."""
+
+    def prepare(self, url: str) -> None:
+        """Set the address at which this node answers, before the store is opened."""
+
+    async def connect(self) -> None:
+        """Connect to the other nodes, once the store is open. Raises `ConfigError` without a connection."""
+
+    async def open(self) -> None:
+        """Take part in the work of all nodes."""
+
+    async def drain(self, seconds: float) -> None:
+        """Hand this node's work over to other nodes, and send them its clients."""
+
+    async def close(self) -> None:
+        """End all work with other nodes."""
+
+    async def secret(self, name: str) -> bytes:
+        """Return a secret that all nodes share. The first call makes it."""
+
+    # Owners and sessions.
+
+    async def follow(self, owner: str) -> None:
+        """Make the owner's clients and events on other nodes known to this node."""
+
+    def follow_session(self, session: str) -> Callable[[], None]:
+        """Get the events of this session's turns on other nodes, until the returned function is called."""
+
+    def hand_over_turn(self, session: str, owner: str) -> bool:
+        """Hand a turn over to another node. Return whether another node may take it over."""
+
+    async def wait_for_turn(self, session: str) -> bool:
+        """Wait a moment for the end of a turn that another node runs. Return False if no other node can run one."""
+
+    async def abort_turn(self, session: str, owner: str) -> bool:
+        """Stop the session's turn on another node. Return False when no other node runs one."""
+
+    def may_have_cut_off(self, session: str) -> bool:
+        """Whether the end of another node may have cut off the session's turn."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks for an answer that another node took; infinite where no other node takes any."""
+
+    async def is_held_elsewhere(self, call_id: str) -> bool:
+        """Whether another node that is alive works on this call."""
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long for what another node may do. Return False at once if there is no other node."""
+
+    async def wait_for(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait for an event that another node may cause, at most so long."""
+
+    def acknowledge(self, client: str, call_id: str) -> None:
+        """Tell a client of another node that the result of this call is stored. `client`: its id, if known."""
+
+    @property
+    def codes(self) -> EntryCodes:
+        """Pairing codes and sign-in links."""
+
+    def share_tries(self, kind: str, count: Callable[[str], None]) -> Callable[[str], None]:
+        """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
+
+    def shared_requests(self, kind: str) -> SharedRequests:
+        """Return the requests of this kind, which all nodes answer together."""
+
+    async def do_once(self, name: str, work: Callable[[], Awaitable[None]], on_wait: Callable[[], None]) -> bool:
+        """Do this work once this node is the one that does it. Return False when another node does it by now.
+
+        `on_wait` is called while another node does it.
+        """
+
+    async def hold_work(self, name: str) -> bool:
+        """Take the work of this name, if no node has it. Return whether this node has it; it keeps it until it ends."""
+
+    async def leave_work(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+
+    def free_work(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of these works that this node may take: no node held them at the last look, either."""
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name. A gateway alone lists none."""
+
+    def is_here(self, node: str) -> bool:
+        """Whether this is the id of this node."""
+
+    async def metric_lines(self) -> list[str]:
+        """Return the metrics of all nodes, each and summed."""
+
+    def dismiss(self, owner: str, label: str, reason: str) -> bool:
+        """Send a device away that is connected to another node. Return False when no other node has this device."""
 
 
 class NodeBook(Protocol):

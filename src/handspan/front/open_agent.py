@@ -10,7 +10,6 @@ from handspan.agent.opening import ChooseModel
 from handspan.agent.requests import AddForTurn
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn import Handle, Listener
-from handspan.bus.memory import MemoryBus
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
@@ -23,6 +22,7 @@ from handspan.front.final_answer import MAX_TRIES, FinalAnswer, ModelWithFinalAn
 from handspan.front.options import HandspanOptions
 from handspan.front.questions import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
+from handspan.gateway.one_node import OneNode
 from handspan.models.choice import Choice
 from handspan.models.model import Model
 
@@ -45,12 +45,14 @@ class OpenAgent:
     async def open(cls, options: HandspanOptions, answer_question: AnswerQuestion | None) -> "OpenAgent":
         """Return an agent with these options. Raises `ConfigError` when one of them can't be used."""
         async with AsyncExitStack() as resources:
-            settings, bus = resources.enter_context(options.open_settings()), MemoryBus()
-            person = CallbackQuestions(answer_question, bus)
-            app = App(settings, person, bus=bus, sources=options.sources)
+            settings = resources.enter_context(options.open_settings())
+            nodes = OneNode(settings.state)
+            app = App(settings, CallbackQuestions(answer_question, nodes.bus), nodes=nodes, sources=options.sources)
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)
-            sessions = Sessions(app.store.conversations, app.loader, app.agents, choose, bus, _WAIT_SECONDS)
+            sessions = Sessions(
+                app.store.conversations, app.loader, app.agents, choose, nodes, wait_seconds=_WAIT_SECONDS
+            )
             resources.push_async_callback(sessions.drain, 0)
             return cls(app, sessions, resources.pop_all())
 

@@ -38,6 +38,7 @@ from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.delivery import ChannelDelivery
+from handspan.gateway.one_node import GatewayNodes, OneNode
 from handspan.gateway.serving.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.gateway.setting_problems import agent_problems, check_settings
@@ -83,19 +84,21 @@ class App:
         questions: Questions | None = None,
         config_folder: Path | None = None,
         *,
-        alone: bool = False,
-        bus: Bus | None = None,
+        store: Store | None = None,
+        guard: NetGuard | None = None,
+        nodes: GatewayNodes | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
         starts_servers: bool = True,
         loaded: LoadedSettings | None = None,
         show_message: ShowMessage = show_nowhere,
+        explain_absence: Callable[[str, str], str] = lambda owner, tool: "",
     ) -> None:
-        """`alone`: no other app with `alone` may use the same database server (SPEC K1).
+        """An app without a gateway makes its own store and is the only node.
 
-        `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
-        built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
-        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from. `show_message`
-        shows a message to the owner's clients.
+        `sources` makes the tool sources, in place of the built-in tools, the plugins and the person's own tools folder.
+        `starts_servers`: MCP servers are started by `open`, else by the first `mcp.settle`. `loaded` says where the
+        settings come from. `show_message` shows a message to the owner's clients. `explain_absence` returns why an
+        owner has no tool of this name, if a device that is away has it.
         """
         self.settings = settings
         self._starts_servers = starts_servers
@@ -110,14 +113,18 @@ class App:
             switch=settings.tools.sandbox.enabled,
             network=settings.tools.sandbox.network,
         )
-        self.guard = NetGuard(settings.tools.url_policy)
+        self.guard = guard or NetGuard(settings.tools.url_policy)
+        nodes = self._nodes = nodes or OneNode(settings.state)
         self.media = MediaWorkers(settings.tools.media)
-        self.store: Store = make_store(settings, self.guard, is_alone=alone)
+        self.store: Store = store or make_store(settings, self.guard, is_alone=False)
         self.artifacts: ArtifactStore = self.store.artifacts
         self.switches: Switches = self.store.switches
         self._pinned = PinnedSpecs(self.store.pins)
         self.registry = Registry(
-            registry_rules(settings), self._pinned, partial(_publish_tools_changed, bus) if bus else None
+            registry_rules(settings),
+            self._pinned,
+            partial(_publish_tools_changed, nodes.bus),
+            lambda owner, tool: self.mcp.explain_absence(tool) or explain_absence(owner, tool),
         )
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
@@ -131,7 +138,7 @@ class App:
             slots=SlotsByOrigin(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
             result_preview=settings.tools.result_preview,
-            bus=bus,
+            bus=nodes.bus,
         )
         self.agents = Agents(settings, self.store.agents)
         self.skills = _make_skills(settings, config_folder, self.store.skill_switches)
@@ -140,14 +147,14 @@ class App:
             self.engine,
             self.registry,
             self.skills,
-            DefaultInstructions(settings.workspace, self.describe_shell),
-            partial(OwnerImages, self.artifacts, self.media),
+            instructions=DefaultInstructions(settings.workspace, self.describe_shell),
+            images_of=partial(OwnerImages, self.artifacts, self.media),
         )
         """Loads conversations."""
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._delivery = ChannelDelivery(self.messages, self.store.channels)
-        changed = partial(_publish_tools_changed, bus, "") if bus else None
+        changed = partial(_publish_tools_changed, nodes.bus, "")
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
         self.sources: list[ToolSource] = (
@@ -165,10 +172,13 @@ class App:
             self.registry,
             self.guard,
             partial(read_secret, environ=os.environ, setting="tools.mcp_servers"),
-            settings.workspace,
-            McpLogins(settings.state / "mcp_logins", self.guard, browser_url(settings.gateway, settings.gateway.port)),
-            questions,
-            (config_folder or settings.state) / mcp_file.NAME,
+            folder=settings.workspace,
+            logins=McpLogins(
+                settings.state / "mcp_logins", self.guard, browser_url(settings.gateway, settings.gateway.port)
+            ),
+            questions=questions,
+            file=(config_folder or settings.state) / mcp_file.NAME,
+            share=nodes.share_server,
         )
         """The MCP servers. They are changed while the gateway runs."""
         self._watch = SettingsWatch(lambda: self.started_with.files, self._follow_settings) if loaded else None
@@ -195,7 +205,7 @@ class App:
     async def _open_parts(self, *, has_files: bool) -> None:
         if not has_files:
             await self._apply_switches()
-        if self.store.nodes is None or self.settings.cluster.role != "edge":  # other nodes recover for an edge
+        if self._nodes.runs_turns:  # else other nodes recover for this one
             self.recovery = await self.store.recover()
         await self._pinned.open()
         self.media.open()

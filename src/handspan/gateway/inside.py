@@ -73,7 +73,7 @@ class InsideGateway:
     ) -> InsideAnswer:
         """Return the answer to a request of the operator. If `on_line` is given, it gets the lines of a success."""
         if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
-            await self._gateway.app.mcp.settle(_SERVER_SECONDS)
+            await self._gateway.parts.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
         scope = self._scope(method, path, headers)
         await self._gateway.asgi(scope, exchange.receive, exchange.send)
@@ -87,7 +87,7 @@ class InsideGateway:
 
         The first request starts the MCP servers, and no request waits for them.
         """
-        await self._gateway.app.mcp.settle(0)
+        await self._gateway.parts.app.mcp.settle(0)
         stream = InsideStream(body)
         scope = self._scope(method, path, headers)
         task = asyncio.create_task(self._serve(scope, stream.receive, stream.send))
@@ -107,7 +107,7 @@ class InsideGateway:
 
         `on_message` gets what agents write to the person. Raises `SessionRefused`.
         """
-        await self._gateway.app.mcp.settle(_SERVER_SECONDS)
+        await self._gateway.parts.app.mcp.settle(_SERVER_SECONDS)
         parts = self._gateway.parts
         bound = await parts.sessions.bind(session_id or None, OPERATOR, agent=agent)
         release = parts.sessions.announce(bound, OPERATOR.owner)

@@ -7,14 +7,14 @@ import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from handspan.core.bus import CallCompleted
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import EndReason
 from handspan.core.messages import Usage
-from handspan.core.nodes import NodeRecord
+from handspan.core.nodes import NodeRecord, Nodes
 from handspan.core.principals import OriginKind
 from handspan.core.version import VERSION
 
@@ -105,7 +105,8 @@ class Histogram:
 class Metrics:
     """All metrics. Other parts count events here; a value that can be looked up is `watch`ed instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
         kinds, statuses = get_args(OriginKind), ("success", *ERROR_TYPES)
         self.calls = Counter(
             "handspan_calls_total", "Tool calls that have their result.", ("origin", kinds), ("status", statuses)
@@ -128,8 +129,6 @@ class Metrics:
         self._counters = (self.calls, self.call_seconds, self.results, self.turns, self.tokens, self.requests)
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._began = time.time()
-        self.more: Callable[[], Awaitable[list[str]]] | None = None
-        """Returns lines about the other nodes; None when there are none."""
         self.watch("handspan_process_resident_bytes", "Memory that the process holds.", resident_bytes)
         self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
 
@@ -174,8 +173,7 @@ class Metrics:
             *_heading("handspan_build_info", "Which version this is.", "gauge"),
             f"handspan_build_info{_label_text([('version', VERSION)])} 1",
         ]
-        if self.more is not None:
-            lines += await self.more()
+        lines += await self._nodes.metric_lines()
         return "\n".join(lines) + "\n"
 
 

@@ -3,19 +3,40 @@
 `config/listing.py` says which settings need one. Calls and turns that run go on as they began.
 """
 
+import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from handspan.config.listing import SettingChanges, compare_settings, shorten_keys, with_reloadable
 from handspan.config.settings import Settings
 from handspan.gateway.app import App, hooks_of, registry_rules
+from handspan.gateway.live import ALL_OWNERS, Live
 from handspan.models.choice import choose
 from handspan.sources.builtin import BuiltinTools
 
 _log = logging.getLogger(__name__)
+
+
+class Reloading:
+    """Takes the settings as their files have them now, one reload at a time."""
+
+    def __init__(self, app: App, live: Live, forget_models: Callable[[], None]) -> None:
+        self._app = app
+        self._live = live
+        self._forget_models = forget_models
+        self._busy = asyncio.Lock()
+
+    async def reload(self) -> SettingChanges:
+        """Return what has changed. Raises `ConfigError`, and changes nothing, if the settings can't be used."""
+        async with self._busy:
+            changes = await reload_settings(self._app)
+        self._forget_models()
+        for topic in ("agents", "models", "tools"):
+            self._live.publish(ALL_OWNERS, topic, {})
+        return changes
 
 
 async def reload_settings(app: App) -> SettingChanges:

@@ -45,15 +45,17 @@ class Registry:
         rules: RegistryRules | None = None,
         pinned: PinnedSpecs | None = None,
         changed: Callable[[str], None] | None = None,
+        explain_absence: Callable[[str, str], str] = lambda owner, name: "",
     ) -> None:
         """`changed(owner)` is called after `replace` and `accept`; an empty owner means all owners.
 
         A source that registers tools one by one announces the change itself, once for all of them.
+        `explain_absence(owner, name)` returns why the owner has no tool of this name, if its supplier is known and
+        away; else "".
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
-        self.explain_absence: Callable[[str, str], str] = lambda owner, name: ""
-        """(owner, name) → why the owner has no tool of this name, if its supplier is known and away; else ""."""
+        self._explain_absence = explain_absence
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
         self._listeners: list[NameListener] = []
@@ -253,7 +255,7 @@ class Registry:
                 self.disabled_by,
                 self.accept,
                 skill_tools,
-                lambda name: self.explain_absence(owner, name),
+                lambda name: self._explain_absence(owner, name),
                 self._rules.shown,
             )
             self._selections[key] = selection

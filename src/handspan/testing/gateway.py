@@ -76,7 +76,7 @@ class RunningGateway:
 
     async def call_as(self, call_id: str, name: str, arguments: dict[str, Json], session: str = "") -> ToolResult:
         """Return the result of this tool, called with an id of your own, in a session if one is given."""
-        app = self.gateway.app
+        app = self.gateway.parts.app
         caller = app.caller(await app.find_agent(), OPERATOR, session)
         result = await app.engine.call(ToolCall(name, arguments, call_id), caller)
         if not isinstance(result, Pending):
@@ -90,7 +90,7 @@ class RunningGateway:
         records: list[CallRecord] = []
         after: str | None = None
         while True:
-            page, after = await self.gateway.store.ledger.page(owner=OPERATOR.owner, limit=500, after=after)
+            page, after = await self.gateway.parts.store.ledger.page(owner=OPERATOR.owner, limit=500, after=after)
             records += page
             if after is None:
                 return records

@@ -158,8 +158,8 @@ def add_unknown_fields(body: bytes) -> bytes:
 def _report_to(file: Path) -> None:
     open_cluster = Cluster.open
 
-    def noted(self: Cluster, parts: Any) -> None:
-        open_cluster(self, parts)
+    async def noted(self: Cluster) -> None:
+        await open_cluster(self)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _write_report, self, file)
 
     Cluster.open = noted  # type: ignore[method-assign]

@@ -28,7 +28,7 @@ RUNS = call("http_request", url="http://127.0.0.1:9/", method="POST")
 
 async def only_session(gateway: Gateway) -> str:
     """The id of the one session there is."""
-    page = await soon(gateway.store.conversations.page(owner="operator"))
+    page = await soon(gateway.parts.store.conversations.page(owner="operator"))
     (record,) = page.sessions
     return record.id
 
@@ -42,7 +42,7 @@ async def test_a_stranger_is_told_once_how_to_be_paired_and_reaches_no_agent(tmp
         assert await telegram.until_sent(2) == "Hello."
         assert [one["chat_id"] for one in telegram.sent] == ["66", "7"]
         session = await only_session(place.gateway)
-        messages = await soon(place.gateway.store.conversations.load(session, owner="operator"))
+        messages = await soon(place.gateway.parts.store.conversations.load(session, owner="operator"))
         assert [one.parts for one in messages if isinstance(one, UserMessage)] == [(Text("hello"),)]
 
 
@@ -52,7 +52,7 @@ async def test_a_person_who_was_paired_talks_in_one_session_until_they_ask_for_a
         TelegramServer() as telegram,
         gateway_with(tmp_path, {"tg": telegram_settings(telegram, type="telegram", allow=[])}, turns) as place,
     ):
-        await soon(place.gateway.store.channels.pair(ChannelSender("tg", "7", "operator", "Ada")))
+        await soon(place.gateway.parts.store.channels.pair(ChannelSender("tg", "7", "operator", "Ada")))
         telegram.write("first")
         assert await telegram.until_sent(1) == "One."
         telegram.write("second")
@@ -63,7 +63,7 @@ async def test_a_person_who_was_paired_talks_in_one_session_until_they_ask_for_a
         assert "new conversation" in await telegram.until_sent(3)
         telegram.write("third")
         assert await telegram.until_sent(4) == "Three."
-        assert len((await soon(place.gateway.store.conversations.page(owner="operator"))).sessions) == 2
+        assert len((await soon(place.gateway.parts.store.conversations.page(owner="operator"))).sessions) == 2
         assert [one.get("reply_parameters", {}).get("message_id") for one in telegram.sent] == [1000, 1010, None, 1030]
 
 
@@ -79,7 +79,7 @@ async def test_a_destructive_call_asks_in_the_chat_and_the_button_answers_it(tmp
         assert labels(telegram.sent[0]) == ["Yes", "No", "Always"]
         telegram.press("Yes", EVE)  # she was not asked
         await until(lambda: any(method == "answerCallbackQuery" for method, _ in telegram.calls))
-        assert len(await soon(place.gateway.questions.open_for(owner="operator"))) == 1
+        assert len(await soon(place.gateway.parts.questions.open_for(owner="operator"))) == 1
         telegram.press("Yes")
         assert await telegram.until_sent(2) == "I tried."
         removed = {"chat_id": "7", "message_id": telegram.sent[0]["message_id"]}
@@ -88,7 +88,7 @@ async def test_a_destructive_call_asks_in_the_chat_and_the_button_answers_it(tmp
         await telegram.until_sent(3)
         telegram.press("No")
         assert await telegram.until_sent(4) == "I did not."
-        calls, _ = await soon(place.gateway.store.ledger.page(owner="operator"))
+        calls, _ = await soon(place.gateway.parts.store.ledger.page(owner="operator"))
         codes = [getattr(one.result, "code", "success") for one in calls]
         assert codes[0] == "approval_denied" and codes[1] != "approval_denied"
 
@@ -139,7 +139,7 @@ async def test_a_flood_of_one_sender_is_bounded_and_told_once(tmp_path: Path) ->
             await until(lambda: telegram.offsets[-1] == 130)
             assert sorted(telegram.texts[:4], key=len)[:3] == ["A.", "B.", "C."]
             assert len([text for text in telegram.texts if "Too many messages" in text]) == 1
-            queue = place.gateway.app.messages.find("telegram")
+            queue = place.gateway.parts.app.messages.find("telegram")
             assert queue is not None and queue.received == 3
 
 
@@ -162,7 +162,7 @@ async def test_a_channel_that_is_down_says_why_and_comes_back(tmp_path: Path) ->
         await telegram.close()
         channels = {"telegram": telegram_settings(telegram)}
         async with gateway_with(tmp_path, channels) as place:
-            queue = place.gateway.app.messages.find("telegram")
+            queue = place.gateway.parts.app.messages.find("telegram")
             assert queue is not None
             await until(lambda: queue.status == "retrying" and "refused" in queue.reason)
             assert queue.state.retry_in is not None
@@ -185,7 +185,7 @@ async def test_a_refusal_of_telegram_is_shown_with_what_to_do(
     async with TelegramServer() as telegram:
         telegram.refuse = lambda method: refused if method == "getUpdates" else None
         async with gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}) as place:
-            queue = place.gateway.app.messages.find("telegram")
+            queue = place.gateway.parts.app.messages.find("telegram")
             assert queue is not None
             await until(lambda: says in queue.reason)
             waits = queue.state.retry_in or 0
@@ -286,7 +286,7 @@ async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp
             await until(lambda: "Third." in telegram.texts)
         async with gateway_with(tmp_path, channels, []) as place:
             await until(lambda: telegram.offsets[-1] == 104)
-            assert await soon(place.gateway.store.channels.unanswered("telegram")) == []
+            assert await soon(place.gateway.parts.store.channels.unanswered("telegram")) == []
         assert [text for text in telegram.texts if "http_request" not in text] == ["First.", "Second.", "Third."]
 
 
@@ -328,7 +328,7 @@ async def test_several_questions_are_told_apart_by_their_numbers(tmp_path: Path)
         await until(lambda: len(telegram.sent) >= 4)
         telegram.write("b")
         await until(lambda: "Both." in telegram.texts)
-        calls, _ = await soon(place.gateway.store.ledger.page(owner="operator"))
+        calls, _ = await soon(place.gateway.parts.store.ledger.page(owner="operator"))
         assert {one.result.value for one in calls if isinstance(one.result, Success)} == {"b", "seven"}
 
 

@@ -74,7 +74,7 @@ async def test_what_is_not_signed_well_is_refused_and_an_unknown_channel_looks_t
         assert (await post(place, {"sender_id": "ada", "content": "x" * 32_001}))[0] == 400
         large = b" " * 70_000
         assert (await post_signed(place, large, sign(SECRET, large)))[0] == 413
-        assert (await soon(place.gateway.store.conversations.page(owner="operator"))).sessions == ()
+        assert (await soon(place.gateway.parts.store.conversations.page(owner="operator"))).sessions == ()
 
 
 async def test_a_message_is_taken_once_and_its_answer_is_posted_signed(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_a_question_is_posted_with_its_buttons_and_answered_by_one(tmp_pat
         assert (status, taken["status"], taken["text"]) == (200, "answered", "Thank you.")
         await until(lambda: len(site.seen) == 2)
         assert said(site.seen[1])["content"] == "Thanks."
-        calls, _ = await soon(place.gateway.store.ledger.page(owner="operator"))
+        calls, _ = await soon(place.gateway.parts.store.ledger.page(owner="operator"))
         result = calls[0].result
         assert isinstance(result, Success) and result.value == "green"
         late = await post(place, {"sender_id": "ada", "button": buttons[0]["data"]})
@@ -166,7 +166,7 @@ async def test_a_receiver_that_fails_gets_the_answer_again_under_the_same_id(tmp
         site.routes["/in"] = response(b"later", "503 Busy")
         await post(place, {"sender_id": "ada", "content": "hi"})
         await until(lambda: site.seen)
-        queue = place.gateway.app.messages.find("hook")
+        queue = place.gateway.parts.app.messages.find("hook")
         assert queue is not None
         await until(lambda: "HTTP 503" in queue.state.reason)
         site.routes["/in"] = response(b"ok")
@@ -230,9 +230,9 @@ async def test_the_page_channel_reaches_live_pages_and_clients_that_take_message
         async with place.client("?session_id=there") as other, place.client("?session_id=old") as old:
             await other.connected("messages")
             await old.connected("resume")
-            queue = place.gateway.app.messages.find("page")
+            queue = place.gateway.parts.app.messages.find("page")
             assert queue is not None
-            stream = place.gateway.live.subscribe("operator")
+            stream = place.gateway.parts.live.subscribe("operator")
             await soon(queue.send(OutgoingMessage("page", "all", "to all", "operator")))
             await soon(queue.send(OutgoingMessage("page", "here", "to one", "operator")))
             frame = {"type": "channel_message", "channel": "page", "chat_id": "all", "content": "to all"}
@@ -247,9 +247,9 @@ async def test_the_page_channel_reaches_live_pages_and_clients_that_take_message
 
 async def test_without_a_channel_no_model_is_offered_the_tool_and_why_says_so(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, {}) as place:
-        reasons = place.gateway.app.explain(place.gateway.app.caller().box, "message")
+        reasons = place.gateway.parts.app.explain(place.gateway.parts.app.caller().box, "message")
         assert any("no channel is configured: the operator has to add one" in one.text for one in reasons)
-        assert "message" not in {spec.name for spec in place.gateway.app.caller().box.specs()}
+        assert "message" not in {spec.name for spec in place.gateway.parts.app.caller().box.specs()}
     async with gateway_with(tmp_path, {"page": {}}) as place:
-        spec = next(one for one in place.gateway.app.caller().box.specs() if one.name == "message")
+        spec = next(one for one in place.gateway.parts.app.caller().box.specs() if one.name == "message")
         assert "page (chat_id: 'all', or a session id)" in spec.description

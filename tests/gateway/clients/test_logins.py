@@ -63,7 +63,7 @@ class Login:
 
     async def answer(self, decision: Any) -> None:
         question = await self.question()
-        assert await self.gateway.gateway.questions.answer(question.id, Answer(decision), ME)
+        assert await self.gateway.gateway.parts.questions.answer(question.id, Answer(decision), ME)
 
     async def result(self) -> ToolResult:
         return await soon(self.calling)
@@ -78,10 +78,10 @@ async def question_of(gateway: RunningGateway) -> Question:
     """The one open question."""
 
     async def asked() -> bool:
-        return bool(await gateway.gateway.questions.open_for(owner=OWNER))
+        return bool(await gateway.gateway.parts.questions.open_for(owner=OWNER))
 
     await until(asked)
-    (question,) = await gateway.gateway.questions.open_for(owner=OWNER)
+    (question,) = await gateway.gateway.parts.questions.open_for(owner=OWNER)
     return question
 
 
@@ -89,7 +89,7 @@ async def test_without_the_capability_the_error_is_the_result_with_the_hint(gate
     login = Login(gateway)
     await login.begin(can=("resume",))
     assert await login.result() == Failure("auth_required", "not allowed yet — Open the app")
-    assert await gateway.gateway.questions.open_for(owner=OWNER) == []
+    assert await gateway.gateway.parts.questions.open_for(owner=OWNER) == []
 
 
 @pytest.mark.parametrize("decision", ["deny", "deny_forever"])
@@ -122,7 +122,7 @@ async def test_after_the_login_the_call_runs_again_and_the_persons_time_does_not
     await login.begin()
     began = time.monotonic()
     question = await login.question()
-    assert await gateway.gateway.questions.start_login(question.id, ME)
+    assert await gateway.gateway.parts.questions.start_login(question.id, ME)
     await login.device.expect("login_start", id=question.id, call_id=login.request["id"])
     person_takes = 0.2
     await asyncio.sleep(person_takes)
@@ -162,7 +162,7 @@ async def test_a_login_outlives_a_dropped_link(gateway: RunningGateway) -> None:
     await login.begin()
     question = await login.question()
     await login.device.drop()
-    assert await gateway.gateway.questions.start_login(question.id, ME)
+    assert await gateway.gateway.parts.questions.start_login(question.id, ME)
     await login.come_back()
     await login.refuse()  # it was not acknowledged
     await login.device.expect("login_start", id=question.id)
@@ -189,7 +189,7 @@ async def test_a_device_that_is_gone_for_good_ends_the_login_and_its_question(tm
         assert "safe to call it again" in failure.message
 
         async def closed() -> bool:
-            return not await gateway.gateway.questions.open_for(owner=OWNER)
+            return not await gateway.gateway.parts.questions.open_for(owner=OWNER)
 
         await until(closed)
 
@@ -200,8 +200,8 @@ async def test_a_call_that_is_given_up_ends_its_login(gateway: RunningGateway) -
     question = await login.question()
     login.calling.cancel()
     await login.device.expect("result_acknowledged", id=login.request["id"])
-    assert not await gateway.gateway.questions.answer(question.id, Answer("allow"), ME)
-    assert not await gateway.gateway.questions.start_login(question.id, ME)
+    assert not await gateway.gateway.parts.questions.answer(question.id, Answer("allow"), ME)
+    assert not await gateway.gateway.parts.questions.start_login(question.id, ME)
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
@@ -210,7 +210,7 @@ async def test_a_login_outlives_a_gateway_that_dies(tmp_path: Path, decision: st
         login = Login(gateway)
         await login.begin()
         before = await login.question()
-        await gateway.gateway.store.close()  # as if it were killed: nothing more is written
+        await gateway.gateway.parts.store.close()  # as if it were killed: nothing more is written
         login.calling.cancel()
     async with running_gateway(tmp_path) as gateway:
         login.gateway, login.device = gateway, FakeDevice(gateway.url, gateway.token)
@@ -218,7 +218,7 @@ async def test_a_login_outlives_a_gateway_that_dies(tmp_path: Path, decision: st
         await login.come_back()
         await login.refuse()
         await login.device.register(HOLDINGS)
-        assert await gateway.gateway.questions.start_login(before.id, ME)
+        assert await gateway.gateway.parts.questions.start_login(before.id, ME)
         await login.device.expect("login_start", id=before.id)
         await login.answer(decision)
         if decision == "allow":
@@ -235,7 +235,7 @@ async def test_a_login_that_is_done_while_the_device_is_away_runs_when_it_is_bac
         login = Login(gateway)
         await login.begin()
         await login.question()
-        await gateway.gateway.store.close()
+        await gateway.gateway.parts.store.close()
         login.calling.cancel()
     async with running_gateway(tmp_path) as gateway:
         login.gateway, login.device = gateway, FakeDevice(gateway.url, gateway.token)

@@ -71,10 +71,10 @@ async def test_a_chat_that_has_ended_does_not_wait_for_the_collector(tmp_path: P
                     await client.send("message", content="hello")
                     while (await client.hears()).get("event", {}).get("type") != "ended":
                         continue
-                await until(lambda: len(place.gateway.peers) == 0)
-            for session in list(place.gateway.sessions._sessions.values()):  # as when 64 others are loaded
+                await until(lambda: len(place.gateway.parts.peers) == 0)
+            for session in list(place.gateway.parts.sessions._sessions.values()):  # as when 64 others are loaded
                 session.conversation = None
-                place.gateway.sessions.release(session)
+                place.gateway.parts.sessions.release(session)
             garbage = find_own_garbage()
         finally:
             gc.enable()

@@ -66,7 +66,7 @@ async def ask(place: Place, method: str, path: str, body: Json = None) -> Any:
 
 async def say(place: Place, name: str, text: str = "hi") -> Json:
     """What the tool of this name answers to the operator's agent."""
-    app = place.gateway.app
+    app = place.gateway.parts.app
     result = await asyncio.wait_for(app.engine.call(ToolCall(name, {"text": text}, new_call_id()), app.caller()), WAIT)
     return result.value if isinstance(result, Success) else str(result)
 
@@ -86,8 +86,8 @@ async def rejected(client: Client, *names: str) -> dict[str, str]:
 async def test_a_device_that_labels_itself_like_an_mcp_server_gets_another_label_and_no_call_of_the_server(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await place.gateway.app.mcp.add("rug", server())
-    await ready(place.gateway.app, "rug")
+    await place.gateway.parts.app.mcp.add("rug", server())
+    await ready(place.gateway.parts.app, "rug")
     async with device(place, "Rug") as thief:
         assert f"device rug_2: {CALLED['rug__']}" in caplog.text
         assert (thief.start["label"], thief.start["notice"]) == ("rug_2", CALLED["rug__"])
@@ -103,18 +103,18 @@ async def test_a_device_that_labels_itself_like_an_mcp_server_gets_another_label
 
 
 async def test_a_renamed_device_is_the_same_device_at_its_next_connection(place: Place) -> None:
-    await place.gateway.app.mcp.add("rug", DOWN)
+    await place.gateway.parts.app.mcp.add("rug", DOWN)
     for _ in range(2):
         async with device(place, "rug") as one:
             assert one.start["label"] == "rug_2"
-        await until(lambda: not len(place.gateway.peers))
+        await until(lambda: not len(place.gateway.parts.peers))
     assert [one["id"] for one in (await ask(place, "GET", "/api/devices"))["devices"]] == ["rug_2"]
 
 
 async def test_a_prefix_is_reserved_while_its_server_is_down_or_switched_off_and_free_when_it_is_removed(
     place: Place, tmp_path: Path
 ) -> None:
-    servers, file = place.gateway.app.mcp, tmp_path / "config" / "mcp.json"
+    servers, file = place.gateway.parts.app.mcp, tmp_path / "config" / "mcp.json"
     await servers.add("rug", DOWN)
     async with device(place, "phone", "unregister", prefix=False) as phone:
         assert RUG in (await rejected(phone, "rug__stay"))["rug__stay"]
@@ -131,7 +131,7 @@ async def test_a_prefix_is_reserved_while_its_server_is_down_or_switched_off_and
 
 
 async def test_a_server_that_is_added_takes_its_prefix_from_a_device_that_has_it_as_its_label(place: Place) -> None:
-    app = place.gateway.app
+    app = place.gateway.parts.app
     async with device(place, "rug", "resume", "unregister") as thief:
         assert thief.start["label"] == "rug"
         await rejected(thief, "echo", "slow")
@@ -159,18 +159,18 @@ async def test_a_device_that_is_away_for_a_moment_comes_back_under_another_label
     async with device(place, "rug", "resume") as phone:
         await rejected(phone, "echo")
         phone.drop()
-    await until(lambda: all(peer.socket is None for peer in place.gateway.peers))
-    await place.gateway.app.mcp.add("rug", DOWN)
+    await until(lambda: all(peer.socket is None for peer in place.gateway.parts.peers))
+    await place.gateway.parts.app.mcp.add("rug", DOWN)
     async with device(place, "rug", "resume", resume=phone.start["resume_token"]) as again:
         assert (again.start["label"], again.start["resumed"]) == ("rug_2", True)
         await rejected(again, "echo")
-        assert place.gateway.app.caller().box.find("rug_2__echo") is not None
+        assert place.gateway.parts.app.caller().box.find("rug_2__echo") is not None
 
 
 async def test_an_old_device_without_resume_is_closed_too_and_renamed_when_it_connects_again(place: Place) -> None:
     async with device(place, "rug") as phone:
         await rejected(phone, "echo")
-        await place.gateway.app.mcp.add("rug", DOWN)
+        await place.gateway.parts.app.mcp.add("rug", DOWN)
         assert await phone.closed() == 1012
     async with device(place, "rug") as again:
         assert again.start["label"] == "rug_2"
@@ -178,7 +178,7 @@ async def test_an_old_device_without_resume_is_closed_too_and_renamed_when_it_co
 
 
 async def test_a_device_can_not_be_renamed_to_the_name_of_a_server(place: Place) -> None:
-    await place.gateway.app.mcp.add("rug", DOWN)
+    await place.gateway.parts.app.mcp.add("rug", DOWN)
     async with device(place, "lamp"):
         refused = await ask(place, "PUT", "/api/devices/lamp", {"label": "rug"})
         assert refused["error"] == f"Names that begin with 'rug__' are for {RUG}. Choose another name."
@@ -189,8 +189,8 @@ async def test_a_label_that_a_person_gave_before_the_server_came_is_changed_at_t
 ) -> None:
     async with device(place, "lamp"):
         await ask(place, "PUT", "/api/devices/lamp", {"label": "rug"})
-    await until(lambda: not len(place.gateway.peers))
-    await place.gateway.app.mcp.add("rug", DOWN)
+    await until(lambda: not len(place.gateway.parts.peers))
+    await place.gateway.parts.app.mcp.add("rug", DOWN)
     async with device(place, "lamp") as lamp:
         assert (lamp.start["label"], lamp.start["notice"]) == ("rug_2", CALLED["rug__"])
 
@@ -201,8 +201,8 @@ async def test_a_label_that_a_person_gave_before_the_server_came_is_changed_at_t
 async def test_names_of_servers_and_of_the_tools_folder_are_refused_to_clients_and_the_attempt_is_shown(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await place.gateway.app.mcp.add("rug", server())
-    await ready(place.gateway.app, "rug")
+    await place.gateway.parts.app.mcp.add("rug", server())
+    await ready(place.gateway.parts.app, "rug")
     bank = "the plugin or tools file 'bank'"
     async with device(place, "phone", prefix=False) as phone, place.client("?session_id=one") as chat:
         await chat.connected()
@@ -223,7 +223,7 @@ async def test_names_of_servers_and_of_the_tools_folder_are_refused_to_clients_a
         assert why["usable"] and f"reserved for {bank}. It was refused to device(phone)." in json.dumps(why)
         why = await ask(place, "GET", "/api/tools/rug__new/why?session=one")
         assert f"reserved for {RUG}. It was refused to device(phone), remote(one)." in json.dumps(why)
-    other = await place.gateway.auth.issue("bob", ("device",))
+    other = await place.gateway.parts.auth.issue("bob", ("device",))
     async with place.client(token=other) as bobs:
         await bobs.connected(role="device", label="secret", prefix=False)
         await rejected(bobs, "my_bank")
@@ -235,7 +235,7 @@ async def test_names_of_servers_and_of_the_tools_folder_are_refused_to_clients_a
 async def test_a_file_in_the_tools_folder_takes_its_name_from_clients_that_had_it_first(
     place: Place, tmp_path: Path, capabilities: tuple[str, ...]
 ) -> None:
-    app = place.gateway.app
+    app = place.gateway.parts.app
     async with device(place, "phone", *capabilities, prefix=False) as phone:
         assert await rejected(phone, "pay", "other") == {}
         (tmp_path / "config" / "tools" / "pay.py").write_text(re.sub("my_bank", "pay", BANK))
@@ -261,7 +261,7 @@ async def test_a_call_that_was_sent_to_a_client_goes_on_when_its_tool_loses_its_
         waiting = asyncio.create_task(say(place, "pay"))
         request = await phone.hears_of("tool_call_request")
         (tmp_path / "config" / "tools" / "pay.py").write_text(re.sub("my_bank", "pay", BANK))
-        await place.gateway.app.refresh_tools(is_forced=True)
+        await place.gateway.parts.app.refresh_tools(is_forced=True)
         await phone.send("tool_result", id=request["id"], output="mine", success=True)
         assert await waiting == "mine"
 
@@ -270,20 +270,20 @@ async def test_a_broken_file_keeps_the_names_of_its_tools_until_it_is_gone(place
     file = tmp_path / "config" / "tools" / "bank.py"
     async with device(place, "phone", prefix=False) as phone:
         file.write_text("def broken(:")
-        await place.gateway.app.refresh_tools(is_forced=True)
+        await place.gateway.parts.app.refresh_tools(is_forced=True)
         assert "the plugin or tools file 'bank'" in (await rejected(phone, "my_bank"))["my_bank"]
         file.write_text(BANK)
-        await place.gateway.app.refresh_tools(is_forced=True)
+        await place.gateway.parts.app.refresh_tools(is_forced=True)
         assert await say(place, "my_bank") == "bank: hi"
         file.unlink()
-        await place.gateway.app.refresh_tools(is_forced=True)
+        await place.gateway.parts.app.refresh_tools(is_forced=True)
         assert await rejected(phone, "my_bank") == {}
 
 
 async def test_a_name_that_the_settings_allow_can_be_had_and_calls_of_the_server_still_reach_the_server(
     place: Place,
 ) -> None:
-    app = place.gateway.app
+    app = place.gateway.parts.app
     app.registry.use(RegistryRules(allow_shadowing=("rug__echo",)), ())
     await app.mcp.add("rug", server())
     await ready(app, "rug")
@@ -298,7 +298,7 @@ async def test_a_name_that_the_settings_allow_can_be_had_and_calls_of_the_server
 
 
 async def test_names_of_two_owners_do_not_meet(place: Place) -> None:
-    bob = await place.gateway.auth.issue("bob", ("device",))
+    bob = await place.gateway.parts.auth.issue("bob", ("device",))
     async with device(place, "phone", prefix=False) as phone, place.client(token=bob) as bobs:
         assert (await bobs.connected(role="device", label="phone", prefix=False))["label"] == "phone"
         for client in (phone, bobs):

@@ -26,7 +26,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
 
 @asynccontextmanager
 async def bridge_of(gateway: RunningGateway, owner: str) -> AsyncIterator[FakeDevice]:
-    token = await gateway.gateway.auth.issue(owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(owner, ("device",))
     async with FakeDevice(gateway.url, token) as device:
         await device.connect(label="bridge", capabilities=("trust",))
         yield device
@@ -39,16 +39,18 @@ async def ask(device: FakeDevice, question_id: str, starts: str) -> None:
 
 async def question_of(gateway: RunningGateway, owner: str) -> Question:
     async def is_asked() -> bool:
-        return bool(await gateway.gateway.questions.open_for(owner=owner))
+        return bool(await gateway.gateway.parts.questions.open_for(owner=owner))
 
     await until(is_asked)
-    (question,) = await gateway.gateway.questions.open_for(owner=owner)
+    (question,) = await gateway.gateway.parts.questions.open_for(owner=owner)
     return question
 
 
 async def answer(gateway: RunningGateway, owner: str, decision: Decision) -> str:
     question = await question_of(gateway, owner)
-    assert await gateway.gateway.questions.answer(question.id, Answer(decision), person(Principal(owner, ("admin",))))
+    assert await gateway.gateway.parts.questions.answer(
+        question.id, Answer(decision), person(Principal(owner, ("admin",)))
+    )
     return question.subject
 
 

@@ -130,7 +130,7 @@ async def test_frames_may_follow_each_other_without_waiting(place: Place) -> Non
 
 
 async def test_a_session_that_is_somebody_elses_is_refused(place: Place) -> None:
-    bob = await place.gateway.auth.issue("bob", ("chat", "device"))
+    bob = await place.gateway.parts.auth.issue("bob", ("chat", "device"))
     async with place.client("?session_id=mine") as client:
         await client.connected()
         await client.send("message", content="hello")
@@ -208,7 +208,7 @@ async def test_a_client_that_knows_no_parts_may_answer_an_open_call_with_16_mib(
         await client.socket.send(pieces[0] if fragments == 1 else pieces)
         done = await client.hears_of("done")
         assert done["full_response"] == "A nice photo."
-        record = await place.gateway.store.ledger.get(asked, owner="operator")
+        record = await place.gateway.parts.store.ledger.get(asked, owner="operator")
         assert isinstance(record.result, Success)
         await client.send("get_registered_tools")
         assert len((await client.hears_of("registered_tools"))["tools"]) == 1
@@ -299,7 +299,7 @@ async def test_abort_is_heard_in_mid_turn(tmp_path: Path) -> None:
         heard = [await client.hears(), await client.hears()]
         assert {frame["type"] for frame in heard} == {"abort_ack", "aborted"}
         assert {"type": "abort_ack", "status": "aborted"} in heard
-        record = await place.gateway.store.ledger.get(request["id"], owner="operator")
+        record = await place.gateway.parts.store.ledger.get(request["id"], owner="operator")
         assert record.state == "done"
         await client.send("abort")
         assert await client.hears() == {"type": "abort_ack", "status": "no_active_response"}
@@ -313,7 +313,7 @@ async def test_regenerate_answers_the_last_message_again(tmp_path: Path) -> None
         await client.hears_of("title_updated")
         await client.send("regenerate")
         assert (await client.hears_of("done"))["full_response"] == "two"
-        assert len(await place.gateway.store.conversations.load("r", owner="operator")) == 2
+        assert len(await place.gateway.parts.store.conversations.load("r", owner="operator")) == 2
 
 
 async def test_a_message_takes_the_place_of_an_earlier_one_and_of_all_after_it(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ async def test_a_message_takes_the_place_of_an_earlier_one_and_of_all_after_it(t
         assert (await client.hears_of("error"))["code"] == "NO_USER_MESSAGE"
         await client.send("message", content="instead", replaces=1)
         assert (await client.hears_of("done"))["full_response"] == "three"
-        said = await place.gateway.store.conversations.load("e", owner="operator")
+        said = await place.gateway.parts.store.conversations.load("e", owner="operator")
         assert [message.parts[0].text for message in said] == ["instead", "three"]  # type: ignore[union-attr] # texts
 
 
@@ -341,7 +341,7 @@ async def test_files_of_a_person_are_part_of_the_message_and_an_unknown_one_is_r
         assert (await client.hears_of("message_accepted"))["id"] == "m2"
         token = {"authorization": f"Bearer {place.gateway.operator_token}"}
         async with httpx2.AsyncClient(base_url=place.url, headers=token, timeout=60) as rest:
-            await until(lambda: len(place.gateway.sessions.running("operator")) == 0)
+            await until(lambda: len(place.gateway.parts.sessions.running("operator")) == 0)
             (first, *_) = (await rest.get("/api/sessions/f/messages?full=true")).json()["messages"]
             assert first["files"] == [{"index": 0, "kind": "image", "media_type": "image/png", "name": "a.png"}]
             file = await rest.get("/api/sessions/f/messages/1/files/0")
@@ -417,7 +417,7 @@ async def test_a_closed_socket_cancels_its_turn_and_what_was_sent_has_an_unknown
             await client.send("message", content="go")
             await client.hears_of("tool_call_request")
             client.drop()
-        store = place.gateway.store
+        store = place.gateway.parts.store
 
         async def is_over() -> bool:
             record = await store.conversations.get("c", owner="operator")
@@ -500,9 +500,9 @@ async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place
     async with place.client("?session_id=t") as client:
         await client.connected()
         await client.offers(INFO)
-        assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
+        assert any(entry.spec.name == "device_info" for entry in place.gateway.parts.app.registry)
     async with asyncio.timeout(WAIT):
-        while any(entry.spec.name == "device_info" for entry in place.gateway.app.registry):
+        while any(entry.spec.name == "device_info" for entry in place.gateway.parts.app.registry):
             await asyncio.sleep(0.01)
 
 
@@ -540,7 +540,7 @@ async def test_a_session_and_its_tools_are_there_for_rest_before_the_first_messa
 
         await until(is_gone)
         assert (await rest.get("/api/sessions")).json()["sessions"] == []
-        assert await place.gateway.store.conversations.find(session, owner="operator") is None
+        assert await place.gateway.parts.store.conversations.find(session, owner="operator") is None
 
 
 async def test_the_first_message_stores_the_session_under_the_name_that_rest_gave_it(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ async def test_the_first_message_stores_the_session_under_the_name_that_rest_gav
 
 
 async def test_a_device_is_no_session_and_another_owner_sees_none(place: Place) -> None:
-    stranger = await place.gateway.auth.issue("stranger", ("chat",))
+    stranger = await place.gateway.parts.auth.issue("stranger", ("chat",))
     async with rest_of(place) as rest, place.client() as device, place.client() as chat:
         await device.connected("cancel", role="device", label="lamp")
         session = (await chat.connected())["session_id"]
@@ -575,14 +575,14 @@ async def test_a_call_that_ends_with_the_gateway_says_so(place: Place) -> None:
         reached.set()
         await asyncio.Event().wait()
 
-    place.gateway.app.registry.register(nap, Origin("plugin", "test"))
+    place.gateway.parts.app.registry.register(nap, Origin("plugin", "test"))
     async with rest_of(place) as rest:
         calling = asyncio.create_task(rest.post("/api/tools/nap/call", json={"args": {}}))
         await asyncio.wait_for(reached.wait(), WAIT)
         assert place.gateway.work_left() == (0, 1)
         await place.gateway.drain(0)
         assert (await calling).status_code == 503
-        (record,), _ = await place.gateway.store.ledger.page(owner="operator")
+        (record,), _ = await place.gateway.parts.store.ledger.page(owner="operator")
         assert isinstance(record.result, Failure)
         assert (record.result.code, "the gateway was stopped" in record.result.message) == ("cancelled", True)
 
@@ -623,7 +623,7 @@ async def test_a_changed_definition_of_a_chats_tool_is_shown(place: Place) -> No
                 await chat.connected()
                 await chat.offers({**INFO, **changed})
                 assert await definition() == state
-            await until(lambda: len(place.gateway.peers) == 0)
+            await until(lambda: len(place.gateway.parts.peers) == 0)
 
 
 async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(place: Place) -> None:
@@ -634,8 +634,8 @@ async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(p
             await second.connected()
             answer = await second.offers(INFO)
             assert answer["registered"] == 0 and "Another connected client" in answer["rejected"][0]["reason"]
-        await until(lambda: len(place.gateway.peers) == 1)
-        assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
+        await until(lambda: len(place.gateway.parts.peers) == 1)
+        assert any(entry.spec.name == "device_info" for entry in place.gateway.parts.app.registry)
 
 
 async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half_open(
@@ -652,7 +652,7 @@ async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half
             await second.send("ping")  # what follows is done in its order
             assert (await second.hears()) == {"type": "tools_registered", "count": 1, "registered": 1}
             assert (await second.hears()) == {"type": "pong"}
-            assert len(place.gateway.peers) == 1
+            assert len(place.gateway.parts.peers) == 1
         first.drop()
 
 
@@ -669,8 +669,8 @@ async def test_a_client_that_leaves_while_its_tool_waits_for_another_ones_answer
             await second.send("register_tools", tools=[INFO])
             await second.send("ping")
             second.drop()
-        await until(lambda: len(place.gateway.peers) == 0)
-        assert all(entry.spec.name != "device_info" for entry in place.gateway.app.registry)
+        await until(lambda: len(place.gateway.parts.peers) == 0)
+        assert all(entry.spec.name != "device_info" for entry in place.gateway.parts.app.registry)
         first.drop()
 
 
@@ -678,9 +678,9 @@ async def test_a_client_that_leaves_while_its_tool_waits_for_another_ones_answer
 
 
 async def a_call(place: Place, name: str, **arguments: Json) -> Any:
-    box = place.gateway.app.registry.toolbox(GENERAL, OPERATOR)
+    box = place.gateway.parts.app.registry.toolbox(GENERAL, OPERATOR)
     tool_call = ToolCall(name, arguments, new_call_id())
-    return await asyncio.wait_for(place.gateway.app.engine.call(tool_call, Caller(OPERATOR, GENERAL, box)), WAIT)
+    return await asyncio.wait_for(place.gateway.parts.app.engine.call(tool_call, Caller(OPERATOR, GENERAL, box)), WAIT)
 
 
 async def test_a_devices_tools_are_for_every_session_of_its_owner(tmp_path: Path) -> None:
@@ -705,7 +705,7 @@ async def test_the_tool_of_a_device_that_is_away_says_so_to_models_and_people(tm
         async with place.client() as phone:
             await phone.connected("resume", role="device", label="phone")
             await phone.offers(INFO)
-        await until(lambda: len(place.gateway.peers) == 0)
+        await until(lambda: len(place.gateway.parts.peers) == 0)
         away = "the device 'phone' is not connected (last seen 20"
         why = (await rest.get("/api/tools/phone__device_info/why")).json()
         assert why["usable"] is False and away in f"t{why['reasons'][0]['text'][1:]}"
@@ -728,7 +728,7 @@ async def test_the_tool_of_a_device_that_is_back_and_has_not_offered_it_yet_is_n
             await phone.connected(role="device", label="phone")
             assert await code() == "tool_not_found"  # it never had one
             await phone.offers(INFO)
-        await until(lambda: len(place.gateway.peers) == 0)
+        await until(lambda: len(place.gateway.parts.peers) == 0)
         async with place.client() as phone:
             await phone.connected(role="device", label="phone")
             assert await code() == "tool_not_available"
@@ -744,7 +744,7 @@ async def test_a_device_has_no_conversation(place: Place) -> None:
 
 
 async def test_a_token_for_devices_lets_in_devices_only(place: Place) -> None:
-    token = await place.gateway.auth.issue("operator", ("device",))
+    token = await place.gateway.parts.auth.issue("operator", ("device",))
     async with place.client(token=token) as phone:
         assert (await phone.connected(role="device", label="phone"))["type"] == "connected"
     async with place.client(token=token) as phone:
@@ -761,12 +761,14 @@ async def test_two_devices_of_one_label_are_told_apart(place: Place) -> None:
 
 
 async def test_a_revoked_token_closes_its_connections_at_once(place: Place) -> None:
-    token = await place.gateway.auth.issue("operator", ("device", "chat"), "old phone")
+    token = await place.gateway.parts.auth.issue("operator", ("device", "chat"), "old phone")
     async with place.client(token=token) as phone, place.client(token=token) as silent:
         await phone.connected(role="device", label="phone")
         await silent.hears()
-        [known] = [one for one in await place.gateway.store.tokens.all(owner="operator") if one.label == "old phone"]
-        assert await place.gateway.auth.revoke(known.hash, "operator")
+        [known] = [
+            one for one in await place.gateway.parts.store.tokens.all(owner="operator") if one.label == "old phone"
+        ]
+        assert await place.gateway.parts.auth.revoke(known.hash, "operator")
         assert [await phone.closed(), await silent.closed()] == [1008, 1008]
 
 
@@ -813,7 +815,7 @@ async def test_a_newer_connection_of_the_same_client_takes_over(place: Place) ->
 
 
 async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) -> None:
-    bob = await place.gateway.auth.issue("bob", ("device",))
+    bob = await place.gateway.parts.auth.issue("bob", ("device",))
     async with place.client() as phone:
         token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
         async with place.client(token=bob) as thief:
@@ -823,7 +825,7 @@ async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) ->
 
 
 async def test_a_resume_token_is_worth_nothing_with_another_access_token_of_its_owner(place: Place) -> None:
-    own, other = [await place.gateway.auth.issue("operator", ("device",)) for _ in range(2)]
+    own, other = [await place.gateway.parts.auth.issue("operator", ("device",)) for _ in range(2)]
     async with place.client(token=own) as phone:
         token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
         async with place.client(token=other) as thief:
@@ -840,7 +842,7 @@ async def test_a_resume_token_is_worth_nothing_in_another_role(place: Place) -> 
         async with place.client() as device:
             connected = await device.connected("resume", role="device", label="phone", resume=token)
             assert connected["resumed"] is False
-            assert len(place.gateway.peers) == 2 and len({peer.id for peer in place.gateway.peers}) == 2
+            assert len(place.gateway.parts.peers) == 2 and len({peer.id for peer in place.gateway.parts.peers}) == 2
 
 
 async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:
@@ -855,7 +857,7 @@ async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:
         await chat.connected("events", "resume")
         await chat.send("message", content="go")
         request = await phone.hears_of("tool_call_request")
-        await place.gateway.store.close()  # as if it were killed: nothing more is written
+        await place.gateway.parts.store.close()  # as if it were killed: nothing more is written
     async with running(tmp_path, scripted("It is a Pixel.")) as place, place.client() as phone:
         assert (await phone.connected("resume", role="device", label="phone", resume=token))["resumed"] is True
         await phone.offers(INFO)
@@ -863,9 +865,9 @@ async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:
         await phone.send("tool_result", id=request["id"], output=PIXEL)
         assert await phone.hears() == {"type": "result_acknowledged", "id": request["id"]}
         async with asyncio.timeout(WAIT):
-            while (await place.gateway.store.conversations.get("s", owner="operator")).state != "idle":
+            while (await place.gateway.parts.store.conversations.get("s", owner="operator")).state != "idle":
                 await asyncio.sleep(0.01)
-        said = await place.gateway.store.conversations.load("s", owner="operator")
+        said = await place.gateway.parts.store.conversations.load("s", owner="operator")
         assert getattr(said[-1], "text", "") == "It is a Pixel."
 
 
@@ -882,7 +884,7 @@ async def test_a_late_result_is_kept_as_a_note(place: Place) -> None:
         request = await phone.hears_of("tool_call_request")
         await phone.send("tool_result", id=request["id"], output="too late")
         assert (await phone.hears())["type"] == "result_acknowledged"
-        ledger = place.gateway.store.ledger
+        ledger = place.gateway.parts.store.ledger
         async with asyncio.timeout(WAIT):
             while not (notes := await ledger.notes(request["id"], owner="operator")):
                 await asyncio.sleep(0.01)

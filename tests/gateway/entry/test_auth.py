@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import ConfigError
@@ -22,6 +21,7 @@ from handspan.gateway.entry.operator_token import read_operator_token
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
+from handspan.gateway.one_node import OneNode
 from handspan.gateway.paths import PathPrefix
 from tests.gateway.entry.entering import Answer, Guarded, nothing_received, scope, socket_scope
 from tests.store.things import Clock
@@ -53,9 +53,9 @@ async def auth(store: Store, state: Path, clock: Clock) -> Auth:
     return await opened(store, state, clock)
 
 
-async def opened(store: Store, state: Path, clock: Clock, bus: MemoryBus | None = None, **gateway: Any) -> Auth:
+async def opened(store: Store, state: Path, clock: Clock, nodes: OneNode | None = None, **gateway: Any) -> Auth:
     settings = Settings(state.parent / "workspace", state, gateway=GatewaySettings(**gateway))
-    auth = Auth(settings, store.tokens, state, bus or MemoryBus(), clock)
+    auth = Auth(settings, store.tokens, nodes or OneNode(state), clock)
     await soon(auth.open())
     return auth
 
@@ -124,9 +124,9 @@ class TestTokens:
         self, store: Store, state: Path, clock: Clock
     ) -> None:
         heard: list[TokenRevoked] = []
-        bus = MemoryBus(strict=True)
-        bus.subscribe(TokenRevoked, heard.append)
-        auth = await opened(store, state, clock, bus)
+        nodes = OneNode(state)
+        nodes.bus.subscribe(TokenRevoked, heard.append)
+        auth = await opened(store, state, clock, nodes)
         token = await soon(auth.issue("ann", ("chat",)))
         assert not await soon(auth.revoke(hash_of(token), "bob")) and not heard
         assert await soon(auth.revoke(hash_of(token), "ann"))

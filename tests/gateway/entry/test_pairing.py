@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing, pairing_url, qr_svg, qr_text, sign_in_url
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.one_node import OneNode
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock
 from tests.stores import open_store
@@ -39,7 +39,7 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
 async def opened(store: Store, clock: Clock, tmp_path: Path, **gateway: Any) -> Auth:
     state = tmp_path / "state"
     settings = Settings(tmp_path / "workspace", state, gateway=GatewaySettings(**gateway))
-    auth = Auth(settings, store.tokens, state, MemoryBus(), clock)
+    auth = Auth(settings, store.tokens, OneNode(state), clock)
     await soon(auth.open())
     return auth
 
@@ -50,8 +50,8 @@ async def auth(store: Store, clock: Clock, tmp_path: Path) -> Auth:
 
 
 @pytest.fixture
-def pairing(auth: Auth, clock: Clock) -> Pairing:
-    return Pairing(auth, clock)
+def pairing(auth: Auth, clock: Clock, tmp_path: Path) -> Pairing:
+    return Pairing(auth, OneNode(tmp_path, clock), clock)
 
 
 async def refusal(pairing: Pairing, code: str, address: str = PHONE) -> Refusal:

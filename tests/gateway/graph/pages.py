@@ -191,7 +191,7 @@ class Graph:
 
     async def another(self, owner: str = "operator", scopes: tuple[str, ...] = ("chat",)) -> Page:
         """A client with a token of its own."""
-        token = await self.gateway.gateway.auth.issue(owner, scopes, "a page")
+        token = await self.gateway.gateway.parts.auth.issue(owner, scopes, "a page")
         page = Page(self.gateway.url, token)
         self._pages.append(page)
         return page
@@ -199,13 +199,13 @@ class Graph:
     def let_it_wait(self) -> Waiting:
         """Give the gateway a tool that does not end."""
         waiting = Waiting()
-        self.gateway.gateway.app.registry.register(waiting, Origin("plugin", "tests"))
+        self.gateway.gateway.parts.app.registry.register(waiting, Origin("plugin", "tests"))
         return waiting
 
     def let_it_hold(self) -> Held:
         """Give the gateway a tool that ends when it may."""
         held = Held()
-        self.gateway.gateway.app.registry.register(held, Origin("plugin", "tests"))
+        self.gateway.gateway.parts.app.registry.register(held, Origin("plugin", "tests"))
         return held
 
     async def close(self) -> None:

@@ -92,7 +92,7 @@ async def test_a_clients_tools_are_at_its_nodes_under_their_own_names(there: Gra
 
 
 async def test_looking_disturbs_nothing_that_runs(there: Graph, page: Page) -> None:
-    registry = there.gateway.gateway.app.registry
+    registry = there.gateway.gateway.parts.app.registry
     await page.set_up(ECHO)
     before = len(registry)
     assert "tools" in await nodes(page)
@@ -103,7 +103,7 @@ async def test_tools_of_others_say_where_they_come_from(there: Graph, page: Page
     async def work(*_: Any) -> None:
         raise AssertionError("nobody calls it")
 
-    registry = there.gateway.gateway.app.registry
+    registry = there.gateway.gateway.parts.app.registry
     registry.register(TestTool("files__list", work), Origin("mcp", "files"))
     registry.register(TestTool("phone__camera", work), Origin("device", "phone", "c1"))
     registry.register(TestTool("my_plugin", work), Origin("plugin", "mine"))
@@ -128,5 +128,5 @@ async def test_only_what_the_agent_may_use_is_there(tmp_path: Path) -> None:
         assert "jump" not in reader.get("eyes", {})
         assert await nodes(page, "?agent=None") == {"TOOL": {}}
         assert (await page.ask("GET", "/v1/graph?agent=Narrow")).data["info"]["agent"] == "Narrow"
-        there.gateway.gateway.app.registry.disable("look")
+        there.gateway.gateway.parts.app.registry.disable("look")
         assert set(await nodes(page, "?agent=Narrow")) == {"TOOL"}

@@ -109,7 +109,7 @@ class Slow:
 
 
 async def test_what_a_tool_reports_is_an_update(there: Graph, page: Page) -> None:
-    there.gateway.gateway.app.registry.register(Slow(), Origin("plugin", "tests"))
+    there.gateway.gateway.parts.app.registry.register(Slow(), Origin("plugin", "tests"))
     full = (await page.stream([said("call slow\nthen\nend")], response_granularity="full")).chunks
     (told,) = [chunk["data"] for chunk in full if (chunk["data"] or {}).get("status") == "tool_progress"]
     assert (told["node"], told["tool_name"], told["value"]) == ("TOOL", "slow", {"percent": 50})
@@ -193,7 +193,7 @@ class TestTheSocket:
             assert words(last, delta=False) == "end"
 
     async def test_who_comes_while_the_gateway_ends_is_refused_in_the_envelope(self, there: Graph, page: Page) -> None:
-        there.gateway.gateway.peers.is_open = False  # as while it drains
+        there.gateway.gateway.parts.peers.is_open = False  # as while it drains
         with pytest.raises(InvalidStatus) as refused:
             async with socket(page):
                 pass

@@ -30,7 +30,7 @@ async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: Gra
 async def test_that_the_gateway_stops_is_told_to_the_client_and_is_no_error_in_the_log(
     there: Graph, page: Page, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await there.gateway.gateway.sessions.drain(0)
+    await there.gateway.gateway.parts.sessions.drain(0)
     refused = await page.ask("POST", f"/v1/graph/{way}", {"messages": [said("x")]})
     assert refused.status == 503
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
@@ -95,7 +95,7 @@ async def test_what_nobody_foresaw_is_500_in_the_envelope_and_tells_nothing(
     async def fail(*these: Any, **more: Any) -> None:
         raise RuntimeError("with a secret in it")
 
-    monkeypatch.setattr(getattr(there.gateway.gateway.store, part), name, fail)
+    monkeypatch.setattr(getattr(there.gateway.gateway.parts.store, part), name, fail)
     failed = await page.ask("GET", path)
     assert (failed.status, failed.error["code"]) == (500, "GRAPH_ERROR")
     assert "secret" not in failed.text

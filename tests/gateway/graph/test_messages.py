@@ -237,7 +237,7 @@ async def test_a_name_made_of_what_was_taken_away_goes_with_it(there: Graph, pag
     assert (await page.ask("DELETE", "/v1/threads/t/state")).status == 200
     assert await name() is None
     await page.say("and again", "t")
-    await there.gateway.gateway.store.conversations.rename("t", "Chosen", owner="operator")
+    await there.gateway.gateway.parts.store.conversations.rename("t", "Chosen", owner="operator")
     assert (await page.ask("DELETE", "/v1/threads/t/state")).status == 200
     assert await name() == "Chosen"
 

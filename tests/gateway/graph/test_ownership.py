@@ -111,7 +111,7 @@ async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answ
     held, page = there.let_it_hold(), await there.another()
     running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
     await soon(held.is_at_work.wait())
-    assert await there.gateway.gateway.auth.revoke(hash_of(page.token), "operator")
+    assert await there.gateway.gateway.parts.auth.revoke(hash_of(page.token), "operator")
     held.may_end.set()
     refused = await running
     assert (refused.status, refused.error["code"]) == (401, "AUTHENTICATION_ERROR")
@@ -170,7 +170,11 @@ async def test_a_call_that_waited_for_a_person_does_not_become_one_of_a_pages_to
 async def test_what_was_not_asked_in_full_when_its_token_was_revoked_is_not_done(
     there: Graph, path: str, body: dict[str, Any], look: tuple[str, str]
 ) -> None:
-    page, auth, whole = await there.another(scopes=("admin",)), there.gateway.gateway.auth, json.dumps(body).encode()
+    page, auth, whole = (
+        await there.another(scopes=("admin",)),
+        there.gateway.gateway.parts.auth,
+        json.dumps(body).encode(),
+    )
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def halves() -> AsyncIterator[bytes]:

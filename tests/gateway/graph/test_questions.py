@@ -85,7 +85,7 @@ async def test_a_client_that_shows_no_questions_gets_none(tmp_path: Path) -> Non
 async def test_an_answer_is_checked_and_only_its_owner_can_give_it(tmp_path: Path) -> None:
     async with careful(tmp_path) as there:
         run = asyncio.create_task(there.page.say(SCRIPT, tools=[ECHO]))
-        while not (asked := await there.gateway.gateway.questions.open_for(owner="operator")):
+        while not (asked := await there.gateway.gateway.parts.questions.open_for(owner="operator")):
             await asyncio.sleep(0.01)
         stranger = await there.another("stranger")
         answer = {"question_id": asked[0].id, "decision": "allow"}
@@ -113,7 +113,7 @@ async def test_a_run_that_waits_for_a_person_goes_on_after_a_stop(tmp_path: Path
         assert refused.status == 503 and "the turn is not over" in refused.error["message"]
         await there.gateway.open()
         assert await open_question(there.gateway) == question
-        assert await there.gateway.gateway.questions.answer(question, Answer("allow"), person(OPERATOR))
+        assert await there.gateway.gateway.parts.questions.answer(question, Answer("allow"), person(OPERATOR))
         await ends_with(there.gateway, "Successfully wrote")
 
 
@@ -130,7 +130,7 @@ async def test_a_page_gets_its_call_though_the_gateway_stops_while_a_person_is_a
         await there.page.answer(result(called["id"], "echoed"))
         assert await open_question(there.gateway) == question
         given = Answer("allow", value="blue")
-        assert await there.gateway.gateway.questions.answer(question, given, person(OPERATOR))
+        assert await there.gateway.gateway.parts.questions.answer(question, given, person(OPERATOR))
         await ends_with(there.gateway, "echoed", "blue")
 
 
@@ -138,15 +138,15 @@ async def open_question(gateway: RunningGateway) -> str:
     """The id of the question, once it is open."""
 
     async def is_open() -> bool:
-        return bool(await gateway.gateway.questions.open_for(owner=OPERATOR.owner))
+        return bool(await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner))
 
     await until(is_open)
-    return (await gateway.gateway.questions.open_for(owner=OPERATOR.owner))[0].id
+    return (await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner))[0].id
 
 
 async def ends_with(gateway: RunningGateway, *words: str) -> None:
     """Wait until the run is over. Its last message has these words."""
-    conversations = gateway.gateway.store.conversations
+    conversations = gateway.gateway.parts.store.conversations
 
     async def is_over() -> bool:
         return (await conversations.get("t", owner=OPERATOR.owner)).state == "idle"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def open_calls(there: Graph, thread: str) -> list[str]:
-    ledger = there.gateway.gateway.store.ledger
+    ledger = there.gateway.gateway.parts.store.ledger
     return [record.id for record in await ledger.open_calls(owner=OPERATOR.owner, session=thread)]
 
 
@@ -49,7 +49,7 @@ class TestStop:
         running = asyncio.create_task(page.say("call wait", "t"))
         await soon(waiting.is_at_work.wait())
         await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
-        assert there.gateway.gateway.sessions.state("t", OPERATOR.owner) is None
+        assert there.gateway.gateway.parts.sessions.state("t", OPERATOR.owner) is None
         assert await state_of(page, "t") == "idle"
         await running
 
@@ -68,7 +68,7 @@ class TestStop:
         async def refuse(session: str, **more: Any) -> None:
             raise StoreError("The disk is full: make room.")
 
-        monkeypatch.setattr(there.gateway.gateway.store.conversations, "begin_turn", refuse)
+        monkeypatch.setattr(there.gateway.gateway.parts.store.conversations, "begin_turn", refuse)
         assert (await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})).error["code"] == "STORAGE_ERROR"
 
     async def test_over_the_socket_it_means_the_run_that_has_just_been_begun(self, there: Graph, page: Page) -> None:
@@ -122,7 +122,7 @@ class TestExpiry:
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t"))
         await soon(held.is_at_work.wait())
-        waiting = there.gateway.gateway.sessions.get("t", OPERATOR.owner)
+        waiting = there.gateway.gateway.parts.sessions.get("t", OPERATOR.owner)
         ending = asyncio.create_task(waiting.give_up(OPERATOR, expired=True).end())  # as for a call that has expired
         held.may_end.set()
         (call,) = (await running).calls
@@ -134,7 +134,7 @@ class TestResults:
     async def test_what_is_refused_because_the_gateway_ends_took_nothing(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         (call,) = (await page.say("call echo", "t")).calls
-        await there.gateway.gateway.sessions.drain(0)
+        await there.gateway.gateway.parts.sessions.drain(0)
         refused = await page.answer(result(call["id"]))
         assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert "being stopped" in refused.error["message"]
@@ -164,9 +164,9 @@ class TestResults:
     async def test_so_has_the_one_that_ends_it_after_calls_of_the_client(self, there: Graph, page: Page) -> None:
         first = await page.say("call echo\nthen\nend", "t", tools=[ECHO])
         assert first.meta["thread_name"] is None
-        before = commits_of(there.gateway.gateway.store)
+        before = commits_of(there.gateway.gateway.parts.store)
         assert (await page.answer(result(first.calls[0]["id"]))).meta["thread_name"] == "call echo then end"
-        assert commits_of(there.gateway.gateway.store) == before + 1  # the name waits for no disk of its own
+        assert commits_of(there.gateway.gateway.parts.store) == before + 1  # the name waits for no disk of its own
 
     async def test_a_name_that_is_given_meanwhile_stays(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
@@ -185,7 +185,7 @@ class TestResults:
 
         key = {"idempotency-key": "k"}
         with monkeypatch.context() as patch:
-            patch.setattr(there.gateway.gateway.store.browser_tools, "save", refuse)
+            patch.setattr(there.gateway.gateway.parts.store.browser_tools, "save", refuse)
             refused = await page.say("call echo", "t", tools=[ECHO], headers=key)
             assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert len((await page.say("call echo", "t", tools=[ECHO], headers=key)).calls) == 1
@@ -200,7 +200,7 @@ async def test_of_pages_that_set_up_at_once_one_counts_as_a_whole(page: Page) ->
 async def test_tools_that_the_disk_did_not_take_are_kept_with_the_next_request(
     there: Graph, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = there.gateway.gateway.store.browser_tools
+    kept = there.gateway.gateway.parts.store.browser_tools
     save = kept.save
 
     async def lost(client: str, set_id: str, tools: bytes) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 async def has_ended(there: Graph, thread: str) -> None:
     """The run is over: its calls have their results, and no model was asked for nobody."""
-    store = there.gateway.gateway.store
+    store = there.gateway.gateway.parts.store
     async with asyncio.timeout(60):
         while (known := await store.conversations.get(thread, owner=OPERATOR.owner)).state != "idle":
             await asyncio.sleep(0.01)
@@ -37,7 +37,7 @@ async def has_ended(there: Graph, thread: str) -> None:
 
 async def has_length(there: Graph, thread: str, length: int) -> bool:
     """Whether the store has so many messages."""
-    return (await there.gateway.gateway.store.conversations.get(thread, owner=OPERATOR.owner)).length == length
+    return (await there.gateway.gateway.parts.store.conversations.get(thread, owner=OPERATOR.owner)).length == length
 
 
 class Thoughtful:
@@ -265,7 +265,7 @@ class TestResults:
             first = await page.say("call echo\ncall slow\nthen\n{results}")
             late, open_ = (call["id"] for call in first.calls)
             async with asyncio.timeout(60):
-                while not isinstance((await there.gateway.gateway.store.ledger.find(late)).result, Failure):  # type: ignore[union-attr]
+                while not isinstance((await there.gateway.gateway.parts.store.ledger.find(late)).result, Failure):  # type: ignore[union-attr]
                     await asyncio.sleep(0.01)
             refused = await page.answer(result(late, 1))
             assert (refused.status, refused.error["code"]) == (422, "GRAPH_EXPIRED_CALL")
@@ -334,7 +334,7 @@ class TestWhoseToolsTheyAre:
     async def test_they_are_gone_from_the_registry_while_the_run_waits(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         await page.say("call echo")
-        assert not [entry for entry in there.gateway.gateway.app.registry if entry.origin.kind == "browser"]
+        assert not [entry for entry in there.gateway.gateway.parts.app.registry if entry.origin.kind == "browser"]
 
     async def test_two_tabs_with_tools_in_their_requests_stay_apart(self, page: Page) -> None:
         one, two = await asyncio.gather(
@@ -365,7 +365,7 @@ class TestWhoseToolsTheyAre:
         self, there: Graph, page: Page
     ) -> None:
         there.let_it_hold()  # a plugin's
-        await there.gateway.gateway.app.mcp.add("rug", McpServer(command="no-such-program-for-tests"))
+        await there.gateway.gateway.parts.app.mcp.add("rug", McpServer(command="no-such-program-for-tests"))
         offered = [tool("hold", node="page"), tool("rug__stay", node="page")]
         answer = await page.say("call page__hold\ncall page__rug__stay", tools=offered)
         assert [call["name"] for call in answer.calls] == ["hold", "rug__stay"]
@@ -424,9 +424,9 @@ class TestTheSameEngine:
 
     async def test_the_client_is_asked_when_a_person_agreed_and_with_what_she_changed(self, tmp_path: Path) -> None:
         async with graph_gateway(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(60):
-            questions = there.gateway.gateway.questions
+            questions = there.gateway.gateway.parts.questions
             asked: asyncio.Queue[Question] = asyncio.Queue()
-            there.gateway.gateway.bus.subscribe(QuestionOpened, lambda event: asked.put_nowait(event.question))
+            there.gateway.gateway.parts.bus.subscribe(QuestionOpened, lambda event: asked.put_nowait(event.question))
             await there.page.set_up(ECHO)
             running = asyncio.create_task(
                 there.page.say('call echo {"x": 1}\ncall echo {"x": 2}\nthen\n{results}', "t")
@@ -579,7 +579,7 @@ class TestARestart:
             lost = asyncio.create_task(page.answer(answered, **bring))
             await asyncio.wait_for(model.is_thinking.wait(), 60)
             await until(partial(has_length, there, "t", 3))
-            await there.gateway.gateway.store.close()  # as if it were killed: nothing more is written
+            await there.gateway.gateway.parts.store.close()  # as if it were killed: nothing more is written
             lost.cancel()
             model.may_speak.set()
             await there.gateway.restart()
@@ -623,9 +623,9 @@ class TestARestart:
     async def test_a_revoked_token_takes_its_tools_along(self, there: Graph) -> None:
         page = await there.another()
         await page.set_up(ECHO)
-        store = there.gateway.gateway.store
+        store = there.gateway.gateway.parts.store
         (token,) = [one for one in await store.tokens.all(owner=OPERATOR.owner) if one.label == "a page"]
         assert await store.browser_tools.find(token.hash[:16]) is not None
-        await there.gateway.gateway.auth.revoke(token.hash, OPERATOR.owner)
+        await there.gateway.gateway.parts.auth.revoke(token.hash, OPERATOR.owner)
         assert await store.browser_tools.find(token.hash[:16]) is None
         assert (await page.say("hello")).error["code"] == "AUTHENTICATION_ERROR"

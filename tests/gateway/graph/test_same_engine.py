@@ -75,7 +75,7 @@ async def test_a_tool_that_is_switched_off_or_denied_to_the_agent_is_neither_see
     async with graph_gateway(tmp_path, agents={"General": {"deny": ["echo"]}}) as there:
         page = there.page
         await page.set_up(ECHO, tool("look"))
-        there.gateway.gateway.app.registry.disable("look")
+        there.gateway.gateway.parts.app.registry.disable("look")
         assert not {"echo", "look"} & set(json.loads((await page.say("{tools}")).words))
         answer = await page.say("call echo\ncall look\nthen\n{results}")
         assert answer.calls == []
@@ -113,7 +113,7 @@ async def test_the_journal_has_one_result_for_every_call_however_it_ended(tmp_pa
             await page.answer(result(call, {"error": "bang"}, is_error=True))
         elif ends == "stopped":
             await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
-        journal = there.gateway.gateway.store.ledger
+        journal = there.gateway.gateway.parts.store.ledger
         while not isinstance(getattr(await journal.find(call), "result", None), Success | Failure):
             await asyncio.sleep(0.01)
         (record,) = await there.gateway.journal()

@@ -50,7 +50,7 @@ class TestInvalidDefinitions:
         assert refused.error["details"]
 
     async def test_more_tools_than_a_client_may_have(self, there: Graph, page: Page) -> None:
-        most = there.gateway.gateway.offer_rules.limits.tools
+        most = there.gateway.gateway.parts.offer_rules.limits.tools
         refused = await page.set_up(*(tool(f"t{number}") for number in range(most + 1)))
         assert refused.status == 422
         assert str(most) in refused.error["message"]

@@ -102,7 +102,7 @@ async def test_arguments_are_an_object_in_whatever_form_they_were_kept(
 ) -> None:
     await page.set_up(ECHO)
     await page.say("call echo", "t")
-    ledger = there.gateway.gateway.store.ledger
+    ledger = there.gateway.gateway.parts.store.ledger
     (known,) = await ledger.open_calls(owner="operator", session="t")
     other = CallRecord(new_call_id(), "echo", known.tool, arguments, known.owner, "t", known.agent, known.at + 1)
     await ledger.suspend(other)

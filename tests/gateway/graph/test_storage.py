@@ -35,7 +35,7 @@ async def pragma(database: SqliteDatabase, setting: str) -> None:
 @asynccontextmanager
 async def full_disk(there: Graph) -> AsyncIterator[None]:
     """The database may not grow: SQLite itself says that it is full."""
-    database = database_of(there.gateway.gateway.store)
+    database = database_of(there.gateway.gateway.parts.store)
     await pragma(database, "max_page_count = 1")
     try:
         yield
@@ -46,7 +46,7 @@ async def full_disk(there: Graph) -> AsyncIterator[None]:
 @asynccontextmanager
 async def held_database(there: Graph) -> AsyncIterator[None]:
     """Another process writes, and does not end."""
-    database = database_of(there.gateway.gateway.store)
+    database = database_of(there.gateway.gateway.parts.store)
     await pragma(database, "busy_timeout = 1")
     other = sqlite3.connect(database.file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -93,7 +93,7 @@ class TestInvoke:
 
     async def test_a_database_that_may_not_be_written_is_503(self, there: Graph, page: Page) -> None:
         await page.say("hello", "t")
-        await pragma(database_of(there.gateway.gateway.store), "query_only = ON")
+        await pragma(database_of(there.gateway.gateway.parts.store), "query_only = ON")
         refused = await page.say("me too", "t")
         assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert "it is read-only. Let this user write" in refused.error["message"]

@@ -33,9 +33,9 @@ def words(chunks: list[dict[str, Any]], *, delta: bool) -> str:
 
 async def revoke(there: Graph) -> None:
     """The token of the one page that is not the operator's."""
-    tokens = await there.gateway.gateway.store.tokens.all(owner=OPERATOR.owner)
+    tokens = await there.gateway.gateway.parts.store.tokens.all(owner=OPERATOR.owner)
     (token,) = [one for one in tokens if one.label == "a page"]
-    assert await there.gateway.gateway.auth.revoke(token.hash, OPERATOR.owner)
+    assert await there.gateway.gateway.parts.auth.revoke(token.hash, OPERATOR.owner)
 
 
 async def until_said(page: Page, thread: str, text: str) -> None:
@@ -197,7 +197,7 @@ class TestTheStream:
         async with asyncio.timeout(60):
             await held.is_at_work.wait()
             queued = asyncio.create_task(other.stream([said("me too")], config={"thread_id": "t"}))
-            sessions = there.gateway.gateway.sessions
+            sessions = there.gateway.gateway.parts.sessions
             while not (turn := sessions.state("t", OPERATOR.owner)) or not turn.waiting:
                 await asyncio.sleep(0)
             await revoke(there)
@@ -243,7 +243,7 @@ class TestTheStream:
             async for _ in response.aiter_raw():
                 break
         async with asyncio.timeout(60):
-            store = there.gateway.gateway.store
+            store = there.gateway.gateway.parts.store
             while not (calls := await store.ledger.open_calls(owner=OPERATOR.owner, session="t")):
                 await asyncio.sleep(0.01)
         assert (await page.answer(result(calls[0].id))).words == "end"
@@ -373,7 +373,7 @@ class TestTheSocket:
             request = {"invoke_type": "fresh", "messages": [said("call look\nthen\nend")], "tools": [tool("look")]}
             await connection.send(json.dumps({**request, "config": {"thread_id": "t"}}))
         async with asyncio.timeout(60):
-            store = there.gateway.gateway.store
+            store = there.gateway.gateway.parts.store
             while not (calls := await store.ledger.open_calls(owner=OPERATOR.owner, session="t")):
                 await asyncio.sleep(0.01)
         assert (await page.answer(result(calls[0].id))).words == "end"

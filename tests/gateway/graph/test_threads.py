@@ -128,7 +128,7 @@ async def test_the_list_shows_the_last_active_first_with_all_fields(page: Page) 
 
 
 async def test_a_long_list_is_read_in_parts_and_searched(there: Graph, page: Page) -> None:
-    kept = there.gateway.gateway.store.conversations
+    kept = there.gateway.gateway.parts.store.conversations
     for number in range(1030):
         await kept.create(owner=OPERATOR.owner, session=f"s{number}", name="Über 東京" if number % 100 == 7 else "")
     assert len(await listed(page)) == 100
@@ -156,7 +156,7 @@ async def test_a_deleted_thread_is_gone_with_all_that_belongs_to_it(there: Graph
 
 async def test_who_watches_the_list_hears_that_a_thread_was_deleted(there: Graph, page: Page) -> None:
     await page.say("hello", "t")
-    stream = there.gateway.gateway.live.subscribe(OPERATOR.owner)
+    stream = there.gateway.gateway.parts.live.subscribe(OPERATOR.owner)
     assert (await page.ask("DELETE", "/v1/threads/t")).status == 200
     heard = await stream.next()
     assert heard is not None

@@ -52,7 +52,7 @@ async def test_the_model_is_asked_when_all_calls_are_answered_and_not_before(tmp
 async def test_a_run_that_nobody_goes_on_with_asks_no_model(tmp_path: Path) -> None:
     async with scripted(tmp_path, call("echo"), "never") as (there, model), asyncio.timeout(60):
         await there.page.say("go", "t", tools=[tool("echo", timeout=0.05)])
-        conversations = there.gateway.gateway.store.conversations
+        conversations = there.gateway.gateway.parts.store.conversations
         while (await conversations.get("t", owner="operator")).state != "idle":
             await asyncio.sleep(0.01)
         assert len(model.requests) == 1

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from handspan.core.errors import StoreError
-from handspan.gateway.graph.lines import StreamLines
-from handspan.gateway.http.idempotency import AskedCalls, Replays, fingerprint
+from handspan.gateway.graph.lines import StreamCodec, StreamLines
+from handspan.gateway.http.idempotency import AskedCalls, BytesCodec, Replays, fingerprint
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.one_node import OwnRequests
 from tests.store.things import Clock
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,7 @@ class CountedWork:
 
 
 async def test_a_key_that_was_used_for_another_request_is_refused() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
+    replays, doing = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used), CountedWork()
     assert await replays.answer("me", "k", b"one", doing) == b"answer"
     with pytest.raises(Refusal, match="'k' was used"):
         await replays.answer("me", "k", b"other", doing)
@@ -59,7 +60,7 @@ async def test_a_key_that_was_used_for_another_request_is_refused() -> None:
 
 
 async def test_an_error_is_an_answer_unless_it_is_one_to_forget() -> None:
-    replays = Replays[bytes](10.0, conflict=used, forgets=StoreError)
+    replays = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, forgets=StoreError)
     failing, full = CountedWork(error=Refusal(500, "failed", "no")), CountedWork(error=StoreError("full"))
     for _ in range(2):
         with pytest.raises(Refusal):
@@ -70,14 +71,17 @@ async def test_an_error_is_an_answer_unless_it_is_one_to_forget() -> None:
 
 
 async def test_large_answers_make_room_for_newer_ones() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used, size_of=len, max_bytes=1000), CountedWork(b"x" * 600)
+    replays, doing = (
+        Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, size_of=len, max_bytes=1000),
+        CountedWork(b"x" * 600),
+    )
     for key in ("one", "two", "three", "three", "one"):
         await replays.answer("me", key, b"", doing)
     assert doing.count == 4  # "three" was there the second time, "one" was not
 
 
 async def test_large_answers_do_not_push_out_one_that_is_still_to_come() -> None:
-    replays = Replays[bytes](10.0, conflict=used, size_of=len, max_bytes=1000)
+    replays = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, size_of=len, max_bytes=1000)
     large, slow = CountedWork(b"x" * 1200), CountedWork()
     large.may_end.clear()
     slow.may_end.clear()
@@ -94,14 +98,18 @@ async def test_large_answers_do_not_push_out_one_that_is_still_to_come() -> None
 
 
 async def test_there_are_not_more_answers_than_there_may_be() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used, limit=2), CountedWork()
+    replays, doing = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, limit=2), CountedWork()
     for key in ("one", "two", "three", "three", "two", "one"):
         await replays.answer("me", key, b"", doing)
     assert doing.count == 4  # only "one" had made room
 
 
 async def test_a_request_that_still_runs_makes_no_room_for_newer_ones() -> None:
-    replays, slow, quick = Replays[bytes](10.0, conflict=used, limit=1), CountedWork(), CountedWork()
+    replays, slow, quick = (
+        Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, limit=1),
+        CountedWork(),
+        CountedWork(),
+    )
     slow.may_end.clear()
     first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
     await asyncio.sleep(0)
@@ -121,7 +129,15 @@ async def test_a_stream_is_kept_as_long_as_it_grows_and_ages_from_its_end_on() -
         begun.append(StreamLines())
         return begun[-1]
 
-    replays = Replays[StreamLines](10.0, conflict=used, wait_for_end=StreamLines.wait_for_last, limit=2, clock=clock)
+    replays = Replays[StreamLines](
+        10.0,
+        shared=OwnRequests(),
+        codec=StreamCodec,
+        conflict=used,
+        wait_for_end=StreamLines.wait_for_last,
+        limit=2,
+        clock=clock,
+    )
     first = await replays.answer("me", "slow", b"", begin)
     clock.now += 11
     for key in ("one", "two"):
@@ -139,7 +155,10 @@ async def test_a_stream_is_kept_as_long_as_it_grows_and_ages_from_its_end_on() -
 
 async def test_what_is_too_old_is_done_again() -> None:
     clock = Clock()
-    replays, doing = Replays[bytes](10.0, conflict=used, clock=clock), CountedWork()
+    replays, doing = (
+        Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, clock=clock),
+        CountedWork(),
+    )
     for seconds in (0.0, 9.0, 2.0):
         clock.now += seconds
         await replays.answer("me", "key", b"", doing)
@@ -147,7 +166,7 @@ async def test_what_is_too_old_is_done_again() -> None:
 
 
 async def test_what_was_not_kept_after_all_is_done_again() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
+    replays, doing = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used), CountedWork()
     for _ in range(2):
         await replays.answer("me", "key", b"", doing)
     replays.forget("me", "key")
@@ -158,7 +177,11 @@ async def test_what_was_not_kept_after_all_is_done_again() -> None:
 
 async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_takes() -> None:
     clock = Clock()
-    replays, slow, quick = Replays[bytes](10.0, conflict=used, clock=clock), CountedWork(), CountedWork()
+    replays, slow, quick = (
+        Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used, clock=clock),
+        CountedWork(),
+        CountedWork(),
+    )
     slow.may_end.clear()
     first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
     await replays.answer("me", "quick", b"", quick)
@@ -173,7 +196,7 @@ async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_tak
 
 
 async def test_a_client_that_goes_away_does_not_stop_what_it_asked_for() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
+    replays, doing = Replays[bytes](10.0, shared=OwnRequests(), codec=BytesCodec, conflict=used), CountedWork()
     doing.may_end.clear()
     first = asyncio.create_task(replays.answer("me", "k", b"", doing))
     await asyncio.sleep(0)

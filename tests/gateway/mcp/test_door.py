@@ -72,7 +72,7 @@ async def names(client: McpClient) -> set[str]:
 
 
 async def journal(gateway: RunningGateway) -> Sequence[CallRecord]:
-    calls, _ = await gateway.gateway.store.ledger.page(owner=OPERATOR.owner)
+    calls, _ = await gateway.gateway.parts.store.ledger.page(owner=OPERATOR.owner)
     return calls
 
 
@@ -126,7 +126,7 @@ async def client_that_does_not_read(gateway: RunningGateway) -> AsyncIterator[No
             reports += 1
             await asyncio.sleep(0.001)
 
-    gateway.gateway.app.registry.register(report)
+    gateway.gateway.parts.app.registry.register(report)
     headers = {"authorization": f"Bearer {gateway.token}", "accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as http:
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
@@ -164,14 +164,14 @@ async def test_a_client_that_does_not_read_keeps_no_other_one_from_being_told(tm
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_result_that_is_too_large_is_read_on_as_a_resource(tmp_path: Path, mode: str) -> None:
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
-        kept = await gateway.gateway.app.artifacts.keep(b"x" * 100_000, owner=OPERATOR.owner)
+        kept = await gateway.gateway.parts.app.artifacts.keep(b"x" * 100_000, owner=OPERATOR.owner)
 
         @tool(annotations=READ_ONLY)
         async def give_file() -> Success:
             """Give a file."""
             return Success("a file", (Attachment("file", "text/plain", artifact=kept, name="x.txt"),))
 
-        gateway.gateway.app.registry.register(give_file)
+        gateway.gateway.parts.app.registry.register(give_file)
         given = await client.call_tool("give_file", {})
         [link] = [block for block in given.content if isinstance(block, types.ResourceLink)]
         [template] = (await client.list_resource_templates()).resource_templates
@@ -194,7 +194,7 @@ async def test_a_request_without_a_token_or_with_a_foreign_host_is_refused(tmp_p
 async def test_a_token_of_the_scope_tools_lists_and_calls_and_may_be_bound_to_agents(tmp_path: Path) -> None:
     agents = {"Reader": {"tools": ["read_file"]}, "Clock": {"tools": ["get_current_time"]}}
     async with running_gateway(tmp_path, agents=agents) as gateway:
-        token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools", "agent:Reader"), "desktop")
+        token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools", "agent:Reader"), "desktop")
         async with mcp_client(gateway, token=token) as client:
             assert await names(client) == {"read_file"}
         async with mcp_client(gateway, token=token, path="/mcp/Reader") as client:
@@ -234,7 +234,7 @@ async def test_a_client_reads_that_a_person_changed_the_arguments_of_its_call(tm
         mcp_client(gateway, path="/mcp/Careful") as client,
     ):
         calling = asyncio.create_task(client.call_tool("write_file", {"path": "a.txt", "content": "x"}))
-        questions = gateway.gateway.questions
+        questions = gateway.gateway.parts.questions
 
         async def is_asked() -> bool:
             return bool(await questions.open_for(owner=OPERATOR.owner))
@@ -281,7 +281,7 @@ async def test_a_question_as_an_answer_can_be_answered_elsewhere_and_its_state_h
 async def test_the_state_of_another_client_is_as_good_as_none(tmp_path: Path) -> None:
     agents = {"Careful": {"mode": "ask_always"}}
     async with running_gateway(tmp_path, agents=agents, mcp=ANSWERS) as gateway:
-        other = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "other")
+        other = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools",), "other")
         async with (
             mcp_client(gateway, path="/mcp/Careful", elicitation_callback=never) as client,
             mcp_client(gateway, path="/mcp/Careful", token=other, elicitation_callback=never) as thief,
@@ -301,7 +301,7 @@ async def test_the_state_of_another_client_is_as_good_as_none(tmp_path: Path) ->
 
 async def test_a_token_for_tools_alone_can_not_connect_as_a_device(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "desktop")
+        token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools",), "desktop")
         with pytest.raises(GatewayRefused, match="this token may not connect"):
             async with Client(gateway.url, token=token, label="phone"):
                 pass
@@ -317,7 +317,7 @@ def add_blocking_tool(gateway: RunningGateway) -> asyncio.Event:
         began.set()
         await asyncio.Event().wait()
 
-    gateway.gateway.app.registry.register(block)
+    gateway.gateway.parts.app.registry.register(block)
     return began
 
 
@@ -365,7 +365,7 @@ async def test_the_path_and_the_query_name_the_agent(tmp_path: Path, mode: str) 
 async def test_skills_are_prompts(tmp_path: Path, mode: str) -> None:
     async with running_gateway(tmp_path) as gateway:
         skills, folder = (
-            gateway.gateway.app.skills,
+            gateway.gateway.parts.app.skills,
             gateway.gateway.settings.workspace / ".handspan" / "skills" / "tidy",
         )
         folder.mkdir(parents=True)
@@ -395,7 +395,7 @@ async def test_progress_after_the_end_of_a_call_leaves_nothing_behind(tmp_path: 
         """Nothing."""
 
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
-        gateway.gateway.app.registry.register(too_late)
+        gateway.gateway.parts.app.registry.register(too_late)
         result = await soon(client.call_tool("too_late", {}, progress_callback=show))
         assert result.is_error
         is_over.set()
@@ -426,7 +426,7 @@ async def test_progress_of_a_call_that_its_client_cancels_leaves_nothing_behind(
         has_seen.set()
 
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
-        gateway.gateway.app.registry.register(steps)
+        gateway.gateway.parts.app.registry.register(steps)
         calling = asyncio.create_task(client.call_tool("steps", {}, progress_callback=show))
         await soon(has_seen.wait())
         assert progress_tasks()
@@ -452,7 +452,7 @@ async def test_the_progress_of_a_long_call_reaches_the_client(tmp_path: Path, mo
         has_seen.set()
 
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
-        gateway.gateway.app.registry.register(steps)
+        gateway.gateway.parts.app.registry.register(steps)
         result = await soon(client.call_tool("steps", {}, progress_callback=show))
         assert texts(result) == "done" and seen[0] == (1, "half")
 
@@ -475,7 +475,7 @@ async def test_progress_that_is_no_number_is_counted(tmp_path: Path, mode: str, 
         has_seen.set()
 
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
-        gateway.gateway.app.registry.register(steps)
+        gateway.gateway.parts.app.registry.register(steps)
         result = await soon(client.call_tool("steps", {}, progress_callback=show))
         assert texts(result) == "done" and seen[0] == (1, None, "first")
 

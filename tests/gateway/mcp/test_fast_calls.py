@@ -101,7 +101,7 @@ CASES: list[tuple[str, Any, dict[str, Any], dict[str, str]]] = [
 
 async def test_both_ways_give_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_gateway(tmp_path) as gateway, phone(gateway):
-        gateway.gateway.app.registry.register(give)
+        gateway.gateway.parts.app.registry.register(give)
         (gateway.gateway.settings.workspace / "a.txt").write_text("hällo")
         for case in CASES:
             answers = []
@@ -121,7 +121,7 @@ async def test_a_header_that_repeats_an_argument_has_to_agree_with_it(
 ) -> None:
     monkeypatch.setattr(fast_calls, "IS_FAST", is_fast)
     async with running_gateway(tmp_path) as gateway:
-        gateway.gateway.app.registry.register(Route())
+        gateway.gateway.parts.app.registry.register(Route())
         for arguments, headers, status in HEADERS:
             answer = await post(gateway, request("route", arguments, {}, headers))
             assert answer.status_code == status, (arguments, headers, answer.text)
@@ -168,7 +168,7 @@ async def test_a_stream_of_pings_ends_with_the_result(tmp_path: Path, monkeypatc
         return "hello"
 
     async with running_gateway(tmp_path) as gateway:
-        gateway.gateway.app.registry.register(wait)
+        gateway.gateway.parts.app.registry.register(wait)
         async with stream(gateway, "wait") as response:
             lines = response.aiter_lines()
             assert await anext(lines) == ": ping"

@@ -36,7 +36,7 @@ async def both(folder: Path, **server: Any) -> AsyncIterator[tuple[OauthSite, Ru
 
 
 async def questions(gateway: RunningGateway) -> list[Question]:
-    return [one for one in await gateway.gateway.questions.open_for(owner=OPERATOR.owner) if one.kind == "login"]
+    return [one for one in await gateway.gateway.parts.questions.open_for(owner=OPERATOR.owner) if one.kind == "login"]
 
 
 async def asked(gateway: RunningGateway) -> Question:
@@ -72,13 +72,13 @@ async def ask(gateway: RunningGateway, path: str, body: Any = None) -> httpx2.Re
 
 
 async def until_ready(gateway: RunningGateway) -> None:
-    server = gateway.gateway.app.mcp.find(NAME)
+    server = gateway.gateway.parts.app.mcp.find(NAME)
     assert server is not None
     await until(lambda: server.state.status == "ready")
 
 
 def reason(gateway: RunningGateway) -> str:
-    server = gateway.gateway.app.mcp.find(NAME)
+    server = gateway.gateway.parts.app.mcp.find(NAME)
     assert server is not None
     return server.state.reason
 
@@ -128,7 +128,7 @@ async def test_tokens_are_private_files_bound_to_the_address_of_the_server_and_s
         async with httpx2.AsyncClient(headers={"authorization": f"Bearer {gateway.token}"}, timeout=60) as http:
             seen = [(await http.get(f"{gateway.url}/api/{path}")).text for path in ("mcp", "sources", "questions")]
         assert not any(secret in text for secret in (token, refresh) for text in (*seen, caplog.text))
-        login = await gateway.gateway.app.mcp.logins.make_auth(NAME, "https://elsewhere.example/mcp")
+        login = await gateway.gateway.parts.app.mcp.logins.make_auth(NAME, "https://elsewhere.example/mcp")
         assert login._token() == ""
     for record in caplog.records:
         assert token not in record.getMessage()
@@ -197,7 +197,7 @@ async def test_a_state_ends_after_ten_minutes(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
         question = await asked(gateway)
         assert 590 < question.expires_in <= 600
-        login = gateway.gateway.app.mcp.logins.find(NAME)
+        login = gateway.gateway.parts.app.mcp.logins.find(NAME)
         assert login is not None
         back = await agree(address_of(question))
         login.ends_at -= 600
@@ -318,7 +318,7 @@ async def test_a_server_whose_settings_hold_a_key_asks_for_no_login(tmp_path: Pa
 
 async def test_a_state_belongs_to_one_owner_and_one_server(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
-        logins = gateway.gateway.app.mcp.logins
+        logins = gateway.gateway.parts.app.mcp.logins
         state = parse_qs(urlsplit(address_of(await asked(gateway))).query)["state"][0]
         came_back = Redirected(state, "code")
         assert logins.take(came_back, owner="another") is None
@@ -331,9 +331,9 @@ async def test_a_person_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
         question = await asked(gateway)
         back = await agree(address_of(question))
-        login = gateway.gateway.app.mcp.logins.find(NAME)
+        login = gateway.gateway.parts.app.mcp.logins.find(NAME)
         assert login is not None
-        await gateway.gateway.questions.answer(question.id, Answer("deny"), person(OPERATOR))
+        await gateway.gateway.parts.questions.answer(question.id, Answer("deny"), person(OPERATOR))
         await login.ended
         assert (await visit(back)).status_code == 403
         await ask(gateway, "test")
@@ -356,7 +356,7 @@ async def test_a_link_that_fails_while_it_is_cancelled_keeps_no_server_open(
 
     monkeypatch.setattr(LinkOpener, "open", fail_when_cancelled)
     async with running_gateway(tmp_path) as gateway:
-        servers = gateway.gateway.app.mcp
+        servers = gateway.gateway.parts.app.mcp
         await servers.put(NAME, McpServer(url="http://127.0.0.1:9/mcp"))
         await opened.wait()
         assert await soon(servers.remove(NAME))

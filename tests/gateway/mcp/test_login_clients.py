@@ -148,7 +148,7 @@ async def finish_login(gateway: RunningGateway) -> None:
 async def test_a_call_that_needs_a_wider_scope_asks_for_the_login_and_goes_on_after_it(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
         await finish_login(gateway)
-        server = gateway.gateway.app.mcp.find(NAME)
+        server = gateway.gateway.parts.app.mcp.find(NAME)
         assert server is not None
         route = server._route
         erasing = asyncio.create_task(gateway.call(f"{NAME}__erase"))
@@ -168,7 +168,7 @@ async def test_a_person_who_refuses_the_wider_scope_ends_the_call_and_keeps_the_
         await finish_login(gateway)
         erasing = asyncio.create_task(gateway.call(f"{NAME}__erase"))
         question = await asked(gateway)
-        await gateway.gateway.questions.answer(question.id, Answer("deny"), person(OPERATOR))
+        await gateway.gateway.parts.questions.answer(question.id, Answer("deny"), person(OPERATOR))
         result = await erasing
         assert isinstance(result, Failure) and result.code == "permission_denied"
         assert "'admin'" in result.message and f"handspan mcp login {NAME}" in result.message
@@ -188,7 +188,7 @@ async def test_a_login_that_does_not_give_the_scope_fails_the_call_once(tmp_path
 async def test_a_call_of_another_owner_does_not_wait_and_the_operator_is_asked(tmp_path: Path) -> None:
     async with both(tmp_path) as (_, gateway):
         await finish_login(gateway)
-        app = gateway.gateway.app
+        app = gateway.gateway.parts.app
         caller = app.caller(await app.find_agent(), Principal("guest"))
         result = await app.engine.call(ToolCall(f"{NAME}__erase", {}, new_call_id()), caller)
         assert isinstance(result, Failure) and result.code == "permission_denied"

@@ -101,7 +101,7 @@ async def test_a_call_goes_on_when_its_connection_breaks(tmp_path: Path) -> None
         return "hello"
 
     async with running_gateway(tmp_path) as gateway, session(gateway) as client:
-        gateway.gateway.app.registry.register(wait)
+        gateway.gateway.parts.app.registry.register(wait)
         message = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "wait"}}
         async with (
             httpx2.AsyncClient(timeout=60) as http,
@@ -122,7 +122,7 @@ async def test_a_session_that_is_over_or_another_client_s_is_not_found(tmp_path:
     call = {"name": "list_directory", "arguments": {"path": "."}}
     async with running_gateway(tmp_path) as gateway, session(gateway) as client:
         assert read(await client.post("tools/call", call))["result"]["isError"] is False
-        other = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "other")
+        other = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools",), "other")
         stolen = await client.post("tools/call", call, headers={"authorization": f"Bearer {other}"})
         assert stolen.status_code == 404 and "Session not found" in stolen.text
         await client.end()

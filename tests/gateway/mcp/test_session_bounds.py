@@ -39,7 +39,7 @@ async def open_session(gateway: RunningGateway, token: str) -> str:
 
 
 async def tokens(gateway: RunningGateway, count: int) -> list[str]:
-    return [await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",)) for _ in range(count)]
+    return [await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("tools",)) for _ in range(count)]
 
 
 async def status_of(gateway: RunningGateway, token: str, session: str) -> int:

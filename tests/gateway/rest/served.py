@@ -9,31 +9,18 @@ from typing import Any
 import httpx2
 from starlette.types import ASGIApp
 
-from handspan.agent.sessions import Sessions
-from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
-from handspan.core.bus import TokenRevoked
 from handspan.core.context import ToolContext
 from handspan.core.principals import BUILTIN, OPERATOR, Origin, ToolScope
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
-from handspan.gateway.app import App
-from handspan.gateway.clients.devices import Devices
-from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.pairing import Pairing
-from handspan.gateway.live import Live
-from handspan.gateway.metrics import Metrics
-from handspan.gateway.rest.door import router
-from handspan.gateway.rest.parts import BodyLimits, RestParts
+from handspan.gateway.gateway import Gateway
+from handspan.gateway.rest.door import make_state, router
 from handspan.gateway.serving.server import Server
-from handspan.gateway.sessions.questions import AwaitedQuestions
-from handspan.gateway.sessions.resumable_calls import ResumableCalls
-from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
-from handspan.wire.rest.devices import ForgottenDevice
 from tests.gateway.entry.entering import Guarded
-from tests.stores import open_artifacts
+from tests.gateway.sessions.session_kit import Player
 
 STRANGER = "stranger"
 
@@ -43,77 +30,61 @@ def settings(folder: Path, **more: Json) -> Settings:
         "workspace": str(folder / "ws"),
         "state": str(folder / "st"),
         "model": "offline",
-        "gateway": {"port": 0},
+        "gateway": {"port": 0, "upload_bytes": 1024 * 1024},
         **more,
     }
     return load_settings(None, {"HOME": str(folder)}, given)
 
 
 class Rest:
-    """What the gateway does, as far as REST needs it."""
+    """A gateway whose REST door is asked directly."""
 
     leaving_seconds = 0.0
 
-    def __init__(self, given: Settings) -> None:
+    def __init__(self, given: Settings, *, is_inside: bool = False) -> None:
+        """`is_inside`: it serves one command, with the model of the settings."""
         self.settings = given
-        self.bus = MemoryBus(strict=True)
-        self.questions = AwaitedQuestions(self.bus)
-        self.app = App(given, questions=self.questions, bus=self.bus)
-        self.script: list[ScriptTurn] = ["Hello."]
-        self.parts: RestParts
-        self.sessions: Sessions
-        self.asgi: ASGIApp
+        self._player = Player(())
+        self._is_inside = is_inside
+        self.gateway = Gateway(given, model="" if is_inside else self._player, is_inside=is_inside)
+        self.parts = self.gateway.parts
+        self.app, self.bus, self.devices = self.parts.app, self.parts.bus, self.parts.devices
+        self.questions, self.sessions = self.parts.questions, self.parts.sessions
+        self.state = make_state(self.parts)
+        self.router = router(self.parts, self.state)
+        self.asgi: ASGIApp = Guarded(self.router, self.parts.auth)
+        self.script = ["Hello."]
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
 
+    @property
+    def script(self) -> list[ScriptTurn]:
+        """What the model says in each turn, again and again."""
+        return self._script
+
+    @script.setter
+    def script(self, turns: list[ScriptTurn]) -> None:
+        self._script = turns
+        self._player.script = Scripted(turns, loop=True)
+
     async def open(self, url: str = "") -> None:
-        app = self.app
-        await app.open()
-        store = app.store
-        auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
-        await auth.open()
-        self.sessions = Sessions(store.conversations, app.loader, app.agents, self._choose, self.bus)
-        answered = ResumableCalls(store, app.engine, app.loader, app.agents, self.sessions)
-        self.questions.open(store.questions, answered.resume_answered)
-        self.devices = Devices(store.devices)
-        await self.devices.open()
-        self.parts = RestParts(
-            app=app,
-            bus=self.bus,
-            artifacts=open_artifacts(self.settings.state / "artifacts"),
-            auth=auth,
-            sessions=self.sessions,
-            questions=self.questions,
-            devices=self.devices,
-            forget_device=self._forget_device,
-            pairing=Pairing(auth),
-            live=Live(),
-            metrics=Metrics(),
-            limits=BodyLimits(upload=1024 * 1024),
-        )
-        self.bus.subscribe(TokenRevoked, lambda event: self.parts.live.drop(event.token))
-        self.bus.subscribe(TokenRevoked, lambda event: self.parts.at_work.drop(event.token))
+        await self.gateway.open(url)
+        auth = self.parts.auth
+        if self._is_inside:
+            await auth.open()
         self.owner_token = auth.operator_token
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
         self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
-        self.asgi = Guarded(router(self.parts), auth)
-
-    async def _forget_device(self, label: str, owner: str) -> ForgottenDevice | None:
-        return ForgottenDevice(True, label) if await self.devices.forget(label, owner) else None
 
     async def leave(self) -> None:
         """There are no other nodes."""
 
     async def drain(self, seconds: float) -> None:
-        await self.parts.drain(0)
-        await self.sessions.drain(seconds)
+        await self.state.drain(0)
+        await self.gateway.drain(seconds)
 
     async def close(self) -> None:
-        await self.devices.close()
-        await self.app.close()
-
-    async def _choose(self, _: str) -> Choice:
-        return Choice(Scripted(self.script, loop=True), "for a test")
+        await self.gateway.close()
 
 
 class RestClient:

@@ -94,7 +94,7 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(client: RestClient, rest
 
 
 async def test_an_upload_that_stops_coming_is_given_up(client: RestClient, rest: Rest) -> None:
-    rest.parts.limits = structs.replace(rest.parts.limits, seconds=0.05)
+    rest.state.limits = structs.replace(rest.state.limits, seconds=0.05)
     upload = await Uploading.begin(client, 1_000_000)
     await upload.send(b"x" * 600_000)
     assert await upload.status() == 408

@@ -242,7 +242,7 @@ async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -
             tool.to_report.put_nowait("at work")
             await call.next()
             assert (await call.next())["event"] == "progress"
-            await client.rest.parts.drain(0)
+            await client.rest.state.drain(0)
             ended = await call.next()
     assert ended["result"]["code"] == "cancelled" and tool.was_stopped
 

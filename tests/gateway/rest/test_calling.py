@@ -196,7 +196,7 @@ async def test_after_a_restart_a_request_whose_arguments_a_person_edited_gets_it
 async def test_a_call_that_takes_long_is_pending_and_found_later(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
-    rest.parts.wait_seconds = 0.05
+    rest.state.wait_seconds = 0.05
     answer = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert answer.status_code == 202 and answer.json()["status"] == "pending"
     place = f"/api/calls/{answer.json()['call_id']}"
@@ -283,14 +283,14 @@ async def test_a_call_that_waits_says_for_whom_and_its_record_has_the_time_apart
 async def test_calls_may_finish_before_the_gateway_stops(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
-    await rest.parts.at_work.wait(0.0)
+    await rest.state.at_work.wait(0.0)
     waiting = asyncio.create_task(client.post("/api/tools/counting/call", {}))
     async with asyncio.timeout(60):
         await tool.began.wait()
-        await rest.parts.at_work.wait(0.01)
+        await rest.state.at_work.wait(0.01)
         assert not waiting.done()
         tool.may_end.set()
-        await rest.parts.at_work.wait(5.0)
+        await rest.state.at_work.wait(5.0)
         assert (await waiting).json()["status"] == "success"
 
 
@@ -301,7 +301,7 @@ async def test_calls_at_work_get_their_result_when_the_gateway_stops(tmp_path: P
         waiting = asyncio.create_task(client.post("/api/tools/counting/call", {}))
         async with asyncio.timeout(60):
             await tool.began.wait()
-            await client.rest.parts.drain(0)
+            await client.rest.state.drain(0)
             answer = await waiting
         assert answer.status_code in (200, 503)
         calls = (await client.get("/api/calls")).json()["calls"]

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def phone(rest: Rest) -> str:
+async def phone(rest: Rest) -> str:
     label = rest.devices.connect(OPERATOR.owner, "phone", "Pixel")
     rest.devices.record_offer(OPERATOR.owner, label, {"camera": "1"})
     rest.devices.record_offer(OPERATOR.owner, label, {"camera": "2"})

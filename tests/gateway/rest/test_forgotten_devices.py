@@ -26,7 +26,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
 async def connect_and_leave(gateway: RunningGateway, token: str) -> None:
     async with FakeDevice(gateway.url, token) as device:
         await device.connect(label="phone")
-    await until(lambda: not list(gateway.gateway.peers))
+    await until(lambda: not list(gateway.gateway.parts.peers))
 
 
 async def forget(gateway: RunningGateway, label: str = "phone") -> Any:
@@ -39,7 +39,7 @@ async def forget(gateway: RunningGateway, label: str = "phone") -> Any:
 
 @pytest.mark.parametrize("scopes", [DEVICE_SCOPES, CLIENT_SCOPES])
 async def test_the_token_of_a_device_that_is_away_is_revoked(gateway: RunningGateway, scopes: tuple[str, ...]) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, scopes)
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, scopes)
     await connect_and_leave(gateway, token)
     assert await forget(gateway) == FORGOTTEN
     with pytest.raises(Exception, match="401"):
@@ -47,7 +47,7 @@ async def test_the_token_of_a_device_that_is_away_is_revoked(gateway: RunningGat
 
 
 async def test_the_token_of_a_device_that_was_here_before_a_restart_is_revoked(gateway: RunningGateway) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",))
     await connect_and_leave(gateway, token)
     await gateway.restart()
     assert await forget(gateway) == FORGOTTEN
@@ -56,7 +56,7 @@ async def test_the_token_of_a_device_that_was_here_before_a_restart_is_revoked(g
 
 
 async def test_the_token_is_the_one_that_a_device_came_with_last(gateway: RunningGateway) -> None:
-    first, second = [await gateway.gateway.auth.issue(OPERATOR.owner, ("device",)) for _ in range(2)]
+    first, second = [await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",)) for _ in range(2)]
     await connect_and_leave(gateway, first)
     await connect_and_leave(gateway, second)
     assert await forget(gateway) == FORGOTTEN
@@ -66,7 +66,7 @@ async def test_the_token_is_the_one_that_a_device_came_with_last(gateway: Runnin
 
 
 async def test_a_device_that_is_here_is_sent_away_and_its_token_is_revoked(gateway: RunningGateway) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",))
     async with FakeDevice(gateway.url, token) as device:
         await device.connect(label="phone")
         assert await forget(gateway) == FORGOTTEN
@@ -76,15 +76,17 @@ async def test_a_device_that_is_here_is_sent_away_and_its_token_is_revoked(gatew
 
 
 async def test_a_token_that_was_revoked_before_is_not_valid_any_more(gateway: RunningGateway) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",))
     await connect_and_leave(gateway, token)
-    [known] = [one for one in await gateway.gateway.store.tokens.all(owner=OPERATOR.owner) if "admin" not in one.scopes]
-    assert await gateway.gateway.auth.revoke(known.hash, OPERATOR.owner)
+    [known] = [
+        one for one in await gateway.gateway.parts.store.tokens.all(owner=OPERATOR.owner) if "admin" not in one.scopes
+    ]
+    assert await gateway.gateway.parts.auth.revoke(known.hash, OPERATOR.owner)
     assert await forget(gateway) == FORGOTTEN
 
 
 async def test_a_token_that_lets_in_another_device_is_spared_and_both_are_named(gateway: RunningGateway) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",))
     async with FakeDevice(gateway.url, token) as phone, FakeDevice(gateway.url, token) as kitchen:
         await phone.connect(label="phone")
         await kitchen.connect(label="kitchen")
@@ -109,10 +111,10 @@ async def test_an_admin_token_stays_valid_and_the_answer_says_so(gateway: Runnin
 async def test_a_device_that_an_earlier_version_stored_has_no_known_token_and_the_answer_says_so(
     gateway: RunningGateway,
 ) -> None:
-    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    token = await gateway.gateway.parts.auth.issue(OPERATOR.owner, ("device",))
     await connect_and_leave(gateway, token)
     await gateway.restart()
-    book = gateway.gateway.store.devices
+    book = gateway.gateway.parts.store.devices
     await book.save([structs.replace(row, token="") for row in await book.all()])
     await gateway.restart()
     forgotten = await forget(gateway)

@@ -41,7 +41,7 @@ async def test_a_server_is_added_tried_called_and_removed(tmp_path: Path) -> Non
 
 async def test_a_tool_of_a_server_that_is_not_up_is_not_available_and_says_where_to_look(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        await gateway.gateway.app.mcp.add("bad", McpServer(command="no-such-program"))
+        await gateway.gateway.parts.app.mcp.add("bad", McpServer(command="no-such-program"))
         refused = await gateway.call("bad__echo", text="hi")
         assert isinstance(refused, Failure) and refused.code == "tool_not_available"
         assert "the MCP server 'bad' is not up. `handspan mcp` says why." in refused.message

@@ -55,7 +55,7 @@ async def test_a_revoked_token_hears_nothing_more(client: RestClient, rest: Rest
 
 async def test_the_end_of_the_gateway_ends_the_stream(client: RestClient, rest: Rest) -> None:
     async with listening(client) as lines:
-        await rest.parts.drain(0)
+        await rest.state.drain(0)
         assert [line async for line in lines] == []
     assert is_error(await client.get("/api/live"), 429, "too_many_streams")
 

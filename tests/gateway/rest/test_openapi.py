@@ -12,7 +12,7 @@ from handspan.gateway.entry.auth import is_open
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.http.routing import Router
 from handspan.gateway.paths import OPEN_ANSWERS
-from handspan.gateway.rest.door import operations, router
+from handspan.gateway.rest.door import operations
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
 from tests.gateway.raw_clients import running
@@ -28,7 +28,7 @@ PHASES = "coverage,fuzzing" if IS_DEEP else "coverage"
 async def test_every_route_is_in_the_document(client: RestClient, rest: Rest) -> None:
     answer = await client.get("/openapi.json")
     told = {(path, method) for path, methods in answer.json()["paths"].items() for method in methods}
-    mounted = {(path, method.lower()) for path, methods in router(rest.parts).table.items() for method in methods}
+    mounted = {(path, method.lower()) for path, methods in rest.router.table.items() for method in methods}
     assert told == mounted and len(told) > 40
 
 
@@ -78,7 +78,7 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
     async with serving(Rest(settings(tmp_path))) as client:
         parts = client.rest.parts
-        parts.webhook_tries = TryLimit(1_000_000, 60.0)
+        client.rest.state.webhook_tries = TryLimit(1_000_000, 60.0)
         parts.auth.tries = TryLimit(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
         parts.pairing.tries = TryLimit(1_000_000, 60.0)
         told = ""

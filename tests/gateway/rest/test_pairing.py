@@ -127,7 +127,7 @@ class TestPairRoute:
         assert (await ask("/pair", b"{", method="POST", x_pairing_code=f" {code} ")).status == 200
 
     async def test_a_body_that_does_not_come_is_not_waited_for_long(self, rest: Rest) -> None:
-        rest.parts.limits = structs.replace(rest.parts.limits, seconds=0.01)
+        rest.state.limits = structs.replace(rest.state.limits, seconds=0.01)
         came, answer = [b'{"co', b"de"], Answer()
 
         async def receive() -> Message:

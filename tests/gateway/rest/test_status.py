@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from handspan.core.values import JsonObject
-from handspan.models.choice import Choice
-from handspan.models.scripted import Scripted
 from tests.gateway.rest.served import Rest, RestClient, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +14,7 @@ async def test_status_has_the_fields_that_old_clients_read(client: RestClient) -
     await client.post("/api/tools/memory_write/call", {"args": {"content": "one"}})
     await client.post("/api/tools/memory_write/call", {"args": {"content": "two"}})
     told = (await client.get("/api/status")).json()
-    assert (told["provider"], told["model"], told["temperature"], told["paired"]) == ("offline", "offline", 1.0, True)
+    assert (told["provider"], told["model"], told["temperature"], told["paired"]) == ("scripted", "scripted", 1.0, True)
     assert told["gateway_port"] == int(client.url.rpartition(":")[2])
     assert told["memory"] == {"backend": "markdown", "count": 2}
     assert told["agent"] == "General" and told["tools"] > 10
@@ -27,7 +25,7 @@ async def test_a_model_of_the_settings_is_told(tmp_path: Path) -> None:
     own: JsonObject = {
         "mine": {"base_url": "http://127.0.0.1:9/v1", "options": {"temperature": 0.5}, "key": "sk-secret"}
     }
-    async with serving(Rest(settings(tmp_path, model="mine", models=own))) as client:
+    async with serving(Rest(settings(tmp_path, model="mine", models=own), is_inside=True)) as client:
         status = await client.get("/api/status")
         assert (status.json()["provider"], status.json()["model"], status.json()["temperature"]) == (
             "openai-chat",
@@ -43,25 +41,21 @@ async def test_which_model_answers_for_whom(client: RestClient) -> None:
     await client.post("/api/agents", {"name": "Poet", "model": "ollama:verse"})
     by_agent = (await client.get("/api/models/which?agent=Poet")).json()
     assert (by_agent["model"], by_agent["provider"]) == ("verse", "openai-chat")
-    assert (await client.get("/api/models/which")).json()["model"] == "offline"
+    assert (await client.get("/api/models/which")).json()["model"] == "scripted"
     assert (await client.get("/api/models/which?model=offline")).json()["why"]
     assert is_error(await client.get("/api/models/which?model=nothing"), 404, "not_found")
     assert is_error(await client.get("/api/models/which?agent=Nobody"), 404, "not_found")
 
 
-async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(client: RestClient, rest: Rest) -> None:
-
-    async def given() -> Choice:
-        return Choice(Scripted([]), "It was given.")
-
-    rest.parts.model_choice = given
+async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(client: RestClient) -> None:
     told = (await client.get("/api/status")).json()
-    assert (told["model"], told["provider"], told["why"]) == ("scripted", "scripted", "It was given.")
+    assert (told["model"], told["provider"]) == ("scripted", "scripted")
+    assert told["why"] == "The model is 'scripted', which was given to this gateway."
     assert (await client.get("/api/models/which?model=offline")).json()["model"] == "offline"
 
 
 async def test_settings_that_name_a_model_that_is_not_there_are_told(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path, model="nothing"))) as client:
+    async with serving(Rest(settings(tmp_path, model="nothing"), is_inside=True)) as client:
         assert is_error(await client.get("/api/status"), 409, "settings")
 
 

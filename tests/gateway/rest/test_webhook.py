@@ -106,7 +106,7 @@ async def test_who_waits_for_a_try_that_fails_may_try_again(client: RestClient, 
     async with asyncio.timeout(60):
         await counting.began.wait()
         second = asyncio.create_task(client.post("/webhook", {"message": "Hi"}, headers=KEY))
-        while len(rest.parts.webhook_tries._tried["127.0.0.1"].at) < 2:
+        while len(rest.state.webhook_tries._tried["127.0.0.1"].at) < 2:
             await asyncio.sleep(0.01)
         counting.may_end.set()
         assert (await first).status_code == 500
@@ -114,7 +114,7 @@ async def test_who_waits_for_a_try_that_fails_may_try_again(client: RestClient, 
 
 
 async def test_too_many_messages_of_one_address_have_to_wait(client: RestClient, rest: Rest) -> None:
-    rest.parts.webhook_tries = TryLimit(2, 60.0)
+    rest.state.webhook_tries = TryLimit(2, 60.0)
     for _ in range(2):
         assert (await client.post("/webhook", {"message": "Hi"})).status_code == 200
     late = await client.post("/webhook", {"message": "Hi"})

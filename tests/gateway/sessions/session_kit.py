@@ -9,7 +9,6 @@ from handspan.agent.agents import Agents, KnownAgent
 from handspan.agent.session import Session
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn_events import SessionEvent
-from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
 from handspan.core.events import Ended
@@ -21,12 +20,15 @@ from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.app import App
+from handspan.gateway.one_node import OneNode
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
+from handspan.gateway.stores import make_store
 from handspan.models.choice import Choice
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.scripted import ModelRequest, Scripted, ScriptTurn
+from handspan.net.guard import NetGuard
 from tests.waiting import soon
 
 STRANGER = Principal("stranger")
@@ -71,7 +73,8 @@ async def open_session(app: App, choice: Choice, *agents: Agent, session: str = 
     async def choose(_: str) -> Choice:
         return choice
 
-    sessions = Sessions(app.store.conversations, app.loader, ChosenAgents(app, *agents), choose, MemoryBus())
+    nodes = OneNode(app.settings.state)
+    sessions = Sessions(app.store.conversations, app.loader, ChosenAgents(app, *agents), choose, nodes)
     opened = sessions.get(session, OPERATOR.owner)
     await sessions.open(opened, OPERATOR, agent=agents[0].name)
     return opened
@@ -123,18 +126,21 @@ class SessionKit:
     ) -> None:
         """`chosen`: settings besides the two folders."""
         folders: JsonObject = {"workspace": str(folder / "ws"), "state": str(folder / "st"), **chosen}
-        self.bus = MemoryBus(strict=True)
-        self.questions = AwaitedQuestions(self.bus)
         settings = load_settings(None, {"HOME": str(folder)}, folders)
-        self.app = App(settings, self.questions, bus=self.bus)
-        self.store: Store = self.app.store
+        nodes = self.nodes = OneNode(settings.state)
+        guard = NetGuard(settings.tools.url_policy)
+        self.bus = nodes.bus
+        self.store: Store = make_store(settings, guard, is_alone=False)
+        self.questions = AwaitedQuestions(
+            nodes, self.store.questions, lambda question: self.resumable.resume_answered(question)
+        )
+        self.app = App(settings, self.questions, store=self.store, guard=guard, nodes=nodes)
         self.model: Model = Player(turns)
         self.chosen: list[str] = []
         """The names of the models that were asked for."""
         loader, agents, kept = self.app.loader, self.app.agents, self.store.conversations
-        self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, wait_seconds)
+        self.sessions = Sessions(kept, loader, agents, self.choose_model, nodes, wait_seconds)
         self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions)
-        self.questions.open(self.store.questions, self.resumable.resume_answered)
         self.runs: list[str] = []
         self.reached = asyncio.Event()
         self.may_end = asyncio.Event()

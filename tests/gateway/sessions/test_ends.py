@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,6 +16,7 @@ from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.tool import ToolSpec
 from handspan.gateway.nodes.turns import TurnsElsewhere
+from handspan.gateway.parts import GatewayParts
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelError, ModelEvent, Projection, Replied, TextDelta
 from tests.gateway.sessions.session_kit import RecordingListener, SessionKit, said, words
@@ -205,7 +208,9 @@ async def test_an_end_on_another_node_whose_event_was_lost_is_read_from_the_stor
     kit.model, listener = Streaming("Once", last=CUT), RecordingListener()
     ended = await kit.say("Tell me")
     unlisten = kit.sessions.get("s", OWNER).listen(listener)
-    elsewhere = TurnsElsewhere(kit.sessions, kit.store.conversations)
+    elsewhere = TurnsElsewhere(
+        lambda: cast(GatewayParts, SimpleNamespace(sessions=kit.sessions)), kit.store.conversations
+    )
     elsewhere.on_event(TurnEvent(OWNER, "s", "t1", RoundBegan(1)))
     elsewhere.open()
     try:

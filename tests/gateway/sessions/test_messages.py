@@ -21,7 +21,7 @@ INFO: dict[str, Any] = {"name": "device_info", "description": "About it.", "para
 
 async def said(place: Place) -> list[str]:
     """The words of the session, by people and by the model."""
-    messages = await place.gateway.store.conversations.load("s", owner="operator")
+    messages = await place.gateway.parts.store.conversations.load("s", owner="operator")
     return [
         part.text
         for message in messages
@@ -80,7 +80,7 @@ async def test_other_words_under_a_known_id_are_refused_by_it(tmp_path: Path) ->
 
 async def test_a_message_that_can_not_be_answered_at_all_is_not_kept_and_refused_by_its_id(tmp_path: Path) -> None:
     async with running(tmp_path) as place:
-        await place.gateway.app.agents.create(Agent("Broken", model="nobody/knows"))
+        await place.gateway.parts.app.agents.create(Agent("Broken", model="nobody/knows"))
         async with place.client("?session_id=s&persona=Broken") as chat:
             await chat.connected(*BOTH)
             await chat.send("message", content="1", id="m1")
@@ -89,7 +89,7 @@ async def test_a_message_that_can_not_be_answered_at_all_is_not_kept_and_refused
                 heard += await chat.hears_until("error")
             assert heard[-1]["id"] == "m1"
             assert accepted(heard) == []
-            assert await place.gateway.store.conversations.find("s", owner="operator") is None
+            assert await place.gateway.parts.store.conversations.find("s", owner="operator") is None
 
 
 async def test_a_message_that_is_stopped_while_it_waits_is_refused_by_its_id(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ async def test_a_client_that_comes_back_too_late_is_told_the_end_under_the_next_
             turn = (await ended(chat))[-1]["turn"]
             chat.drop()
         async with asyncio.timeout(WAIT):
-            while len(place.gateway.peers):
+            while len(place.gateway.parts.peers):
                 await asyncio.sleep(0.001)
         async with place.client("?session_id=s") as chat:
             await chat.connected(*BOTH, resume=token, last_event=7)
@@ -281,7 +281,7 @@ async def test_a_message_outlives_the_gateway_and_is_answered_by_the_next_one(tm
         before = await chat.hears_until("tool_call_request")
         await chat.send("message", content="2", id="m2")  # it waits, and is lost
         await quiet(chat)
-        await place.gateway.store.close()  # as if it were killed: nothing more is written
+        await place.gateway.parts.store.close()  # as if it were killed: nothing more is written
     async with running(tmp_path, Scripted(["one", "two"])) as place, place.client("?session_id=s") as chat:
         connected = await chat.connected(*BOTH, resume=token, last_event=5)
         assert connected["resumed"] is True
@@ -304,7 +304,7 @@ async def test_without_events_a_turn_that_outlived_the_gateway_reaches_its_clien
         await chat.offers(INFO)
         await chat.send("message", content="1", id="m1")
         request = await chat.hears_of("tool_call_request")
-        await place.gateway.store.close()  # as if it were killed: nothing more is written
+        await place.gateway.parts.store.close()  # as if it were killed: nothing more is written
     async with running(tmp_path, Scripted(["one"])) as place, place.client("?session_id=s") as chat:
         await chat.connected("resume", resume=token)
         await chat.offers(INFO)
@@ -322,7 +322,7 @@ async def test_an_end_that_came_before_its_message_was_accepted_is_told_again(tm
         await chat.offers(INFO)
         await chat.send("message", content="1", id="m1")
         request = await chat.hears_of("tool_call_request")
-        await place.gateway.store.close()  # as if it were killed: nothing more is written
+        await place.gateway.parts.store.close()  # as if it were killed: nothing more is written
     async with running(tmp_path, Scripted(["one"])) as place, place.client("?session_id=s") as chat:
         await chat.connected(*BOTH, resume=token)
         await chat.offers(INFO)

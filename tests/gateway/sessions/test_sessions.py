@@ -144,7 +144,7 @@ async def test_an_agent_that_was_changed_acts_so_from_the_next_turn(kit: Session
 
 async def test_sessions_that_were_let_go_are_loaded_again(kit: SessionKit) -> None:
     loader, kept = kit.app.loader, kit.store.conversations
-    sessions = Sessions(kept, loader, kit.app.agents, kit.choose_model, kit.bus, limit=2)
+    sessions = Sessions(kept, loader, kit.app.agents, kit.choose_model, kit.nodes, limit=2)
 
     async def opened(session_id: str) -> Conversation:
         return (await soon(sessions.open(sessions.get(session_id, OWNER), OPERATOR)))[0]
@@ -164,7 +164,7 @@ async def test_an_id_that_somebody_else_takes_meanwhile_is_refused(kit: SessionK
         await kit.store.conversations.create(owner=STRANGER.owner, session="s")
         return await kit.choose_model(named)
 
-    sessions = Sessions(kit.store.conversations, kit.app.loader, kit.app.agents, slowly, kit.bus)
+    sessions = Sessions(kit.store.conversations, kit.app.loader, kit.app.agents, slowly, kit.nodes)
     with pytest.raises(SessionRefused, match="belongs to another owner"):
         await soon(sessions.open(sessions.get("s", OWNER), OPERATOR))
 

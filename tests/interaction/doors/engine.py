@@ -17,7 +17,7 @@ class EngineDoor:
     """Calls the engine in this process."""
 
     def __init__(self, gateway: RunningGateway) -> None:
-        self._app = gateway.gateway.app
+        self._app = gateway.gateway.parts.app
 
     async def call(self, *calls: Asked) -> list[Envelope]:
         return await asyncio.gather(*map(self._call, calls))

@@ -256,7 +256,7 @@ async def test_doctor_at_a_terminal_says_why_the_database_is_away_and_doubts_no_
         assert "FAIL" not in (await run_doctor(gateway, tmp_path)).replace("FAIL sandbox", "")
         proxy.refuse()
         proxy.cut()
-        await until(gateway.gateway.store.check_writes)
+        await until(gateway.gateway.parts.store.check_writes)
         told = await run_doctor(gateway, tmp_path)
         assert "FAIL store: The database" in told and "can't be used" in told
         assert "ok gateway token" in told and "agent" not in told
@@ -307,7 +307,7 @@ async def test_the_gateway_says_what_is_wrong_and_heals(
         with pytest.raises(StoreError, match="can't be used"):
             await gateway.call("write_file", path="new", content="x")
         assert not (tmp_path / "workspace" / "new").exists()
-        assert "can't be used" in await gateway.gateway.store.check_writes()
+        assert "can't be used" in await gateway.gateway.parts.store.check_writes()
         proxy.heal()
         await until(lambda: is_ready(200))
         assert isinstance(await gateway.call("write_file", path="new", content="x"), Success)

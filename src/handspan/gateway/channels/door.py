@@ -8,8 +8,8 @@ from handspan.agent.sessions import Sessions
 from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.channels.supervisor import ChannelSupervisor
 from handspan.channels.webhook import WebhookChannel
-from handspan.core.bus import Bus
-from handspan.core.channels import ChannelNodes, IncomingMessage, MessageTaken
+from handspan.core.channels import IncomingMessage, MessageTaken
+from handspan.core.nodes import Nodes
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.chats import ChannelChats
 from handspan.gateway.channels.held_messages import HeldMessages
@@ -29,17 +29,17 @@ class ChannelDoor:
         book: ChannelBook,
         sessions: Sessions,
         questions: AwaitedQuestions,
-        bus: Bus,
-        nodes: ChannelNodes | None = None,
+        nodes: Nodes,
     ) -> None:
-        """`nodes`: the nodes that share the work; None: this gateway is alone."""
         self.messages = messages
         self.book = book
-        self._questions = ChannelQuestions(messages, questions, bus)
+        self._questions = ChannelQuestions(messages, questions, nodes.bus)
         self._held = HeldMessages(messages, book, nodes)
         self._chats = ChannelChats(messages, book, sessions, self._questions, self._held)
-        self.inbox = ChannelInbox(messages, book, sessions, self._chats, self._questions, self._held)
-        self._supervisor = ChannelSupervisor(messages, self.inbox, nodes=nodes)
+        self.inbox = ChannelInbox(
+            messages, book, sessions, self._chats, questions=self._questions, held=self._held, nodes=nodes
+        )
+        self._supervisor = ChannelSupervisor(messages, self.inbox, nodes)
 
     def __iter__(self) -> Iterator[ChannelQueue]:
         return iter(self.messages)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
 from handspan.channels.bus import MessageBus
-from handspan.core.channels import ChannelNodes, InboxMessage
+from handspan.core.channels import InboxMessage
 from handspan.core.errors import HandspanError, StoreError
+from handspan.core.nodes import Nodes
 from handspan.core.store import ChannelBook
 
 _LOOK_SECONDS: Final = 1.0
@@ -18,25 +19,19 @@ TakeMessage: TypeAlias = Callable[[InboxMessage], Awaitable[None]]
 
 
 class HeldMessages:
-    """Says which node answers a message. A gateway that is alone answers all of them."""
+    """Says which node answers a message. A gateway alone answers all of them."""
 
-    def __init__(self, messages: MessageBus, book: ChannelBook, nodes: ChannelNodes | None = None) -> None:
-        """`nodes`: None for a gateway that is alone."""
+    def __init__(self, messages: MessageBus, book: ChannelBook, nodes: Nodes) -> None:
         self._messages = messages
         self._book = book
         self._nodes = nodes
         self._held: set[str] = set()
-        self._left: set[str] = set()
-        """Messages that no node held at the last look: the node that took one may be about to hold it."""
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self, take: TakeMessage) -> None:
         """Give `take` what is not answered: of an earlier process; of other nodes, when they are gone."""
-        if self._nodes is None:
-            for taken in await self._unanswered():
-                await take(taken)
-        else:
-            self._looking = asyncio.create_task(self._look(take))
+        await self._take_left(take)
+        self._looking = asyncio.create_task(self._look(take))
 
     async def close(self) -> None:
         """Take no more messages of other nodes."""
@@ -46,8 +41,6 @@ class HeldMessages:
 
     async def hold(self, taken: InboxMessage) -> bool:
         """Whether this node has to answer this message."""
-        if self._nodes is None:
-            return True
         name = _lease_of(taken)
         if await self._nodes.hold_work(name):
             self._held.add(name)
@@ -63,17 +56,15 @@ class HeldMessages:
         """Leave these messages to another node, if they are not answered."""
         for name in map(_lease_of, messages):
             self._held.discard(name)
-            if self._nodes is not None:
-                with contextlib.suppress(StoreError):  # then it goes with this node
-                    await self._nodes.leave_work(name)
+            with contextlib.suppress(StoreError):  # then it goes with this node
+                await self._nodes.leave_work(name)
 
     async def _unanswered(self) -> list[InboxMessage]:
         queues = [queue for queue in self._messages if not queue.problem]  # of others no answer could be delivered
         return [taken for queue in queues for taken in await self._book.unanswered(queue.name)]
 
     async def _look(self, take: TakeMessage) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+        while await self._nodes.pause(_LOOK_SECONDS):
             try:
                 await self._take_left(take)
             except HandspanError as error:
@@ -82,15 +73,11 @@ class HeldMessages:
                 _log.exception("Messages of other nodes could not be looked for")
 
     async def _take_left(self, take: TakeMessage) -> None:
-        before, self._left = self._left, set()
-        for taken in await self._unanswered():
-            name = _lease_of(taken)
-            if name in self._held:
-                continue
-            if name not in before:
-                self._left.add(name)
-            elif await self.hold(taken):
-                await take(taken)
+        """Take what no node holds."""
+        left = {_lease_of(taken): taken for taken in await self._unanswered()}
+        for name in self._nodes.free_work([name for name in left if name not in self._held]):
+            if await self.hold(left[name]):
+                await take(left[name])
 
 
 def _lease_of(taken: InboxMessage) -> str:

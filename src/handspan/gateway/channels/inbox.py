@@ -2,13 +2,15 @@
 
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from handspan.agent.sessions import Sessions
 from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, MessageTaken
 from handspan.core.errors import ToolError
+from handspan.core.nodes import Nodes
 from handspan.core.principals import OPERATOR
 from handspan.core.store import ChannelBook
 from handspan.core.values import strip_invisible
@@ -40,6 +42,7 @@ class ChannelInbox:
         chats: ChannelChats,
         questions: ChannelQuestions,
         held: HeldMessages,
+        nodes: Nodes,
     ) -> None:
         self._messages = messages
         self._held = held
@@ -47,14 +50,13 @@ class ChannelInbox:
         self._sessions = sessions
         self._chats = chats
         self._questions = questions
-        self._rates = {queue.name: TryLimit(queue.settings.per_minute, _MINUTE) for queue in messages}
-        self._told = TryLimit(1, _TOLD_SECONDS)
-
-    def share(self, share_tries: Callable[[str, TryLimit], None]) -> None:
-        """Count messages on all nodes together."""
-        share_tries("stranger", self._told)
-        for name, limit in self._rates.items():
-            share_tries(f"channel {name}", limit)
+        self._rates = {
+            queue.name: TryLimit(
+                queue.settings.per_minute, _MINUTE, share=partial(nodes.share_tries, f"channel {queue.name}")
+            )
+            for queue in messages
+        }
+        self._told = TryLimit(1, _TOLD_SECONDS, share=partial(nodes.share_tries, "stranger"))
 
     async def recover(self, taken: InboxMessage) -> None:
         """Go on with a message that an earlier process or another node had taken and not answered."""

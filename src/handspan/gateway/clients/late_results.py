@@ -95,7 +95,7 @@ def _pass_on(client: LateClient, frame: ResultFrame | FailureFrame) -> None:
     is_open = frame.call in client.calls.open
     if is_open and client.calls.receive_answer(frame):
         return  # this node took the call over just now
-    if not is_open and isinstance(client, Peer) and client.relay is not None:
+    if not is_open and isinstance(client, Peer):
         client.relay.keep_early(frame)  # another node has the call, and will ask for it here
     else:
         client.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet

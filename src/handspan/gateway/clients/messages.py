@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from handspan.channels.page import EVERY_CLIENT
-from handspan.core.bus import Bus, MessagePosted, MessageShown
+from handspan.core.bus import MessagePosted, MessageShown
 from handspan.core.calls import new_call_id
 from handspan.core.channels import OutgoingMessage
+from handspan.core.nodes import Nodes
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.live import Live
 from handspan.wire.ws_frames import ChannelMessage
@@ -19,12 +20,11 @@ _WAIT_SECONDS: Final = 2.0
 class ClientMessages:
     """Shows messages to the person, whichever node their pages and clients are connected to."""
 
-    def __init__(self, bus: Bus, live: Live, peers: Callable[[], Iterable[Peer]], *, is_alone: bool) -> None:
-        """`is_alone`: there are no other nodes."""
-        self._bus = bus
+    def __init__(self, nodes: Nodes, live: Live, peers: Callable[[], Iterable[Peer]]) -> None:
+        self._nodes = nodes
+        self._bus = nodes.bus
         self._live = live
         self._peers = peers
-        self._is_alone = is_alone
         self._waiting: dict[str, asyncio.Event] = {}
 
     def open(self) -> None:
@@ -39,11 +39,8 @@ class ClientMessages:
         self._waiting[message_id] = shown
         try:
             self._bus.publish(MessagePosted(message.owner, message_id, *about))  # runs the listeners of this node
-            if not shown.is_set() and not self._is_alone:
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    await shown.wait()
-        except TimeoutError:
-            return False
+            if not shown.is_set():
+                await self._nodes.wait_for(shown, _WAIT_SECONDS)
         finally:
             del self._waiting[message_id]
         return shown.is_set()

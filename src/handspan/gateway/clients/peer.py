@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -98,6 +98,30 @@ class Relayed(Protocol):
         ...
 
 
+class NoRelay:
+    """Implements `Relayed` for a client that no other node uses."""
+
+    has_calls = is_awaited = False
+
+    def take_answer(self, frame: ResultFrame | FailureFrame) -> bool:
+        """Return False: no other node has a call."""
+        return False
+
+    def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
+        """Do nothing: no other node will ask for the answer."""
+
+    def take_progress(self, frame: ProgressFrame) -> bool:
+        """Return False: no other node has a call."""
+        return False
+
+    def take_permission(self, frame: PermissionAnswer) -> bool:
+        """Return False: no other node has a question."""
+        return False
+
+
+NO_RELAY: Final = NoRelay()
+
+
 class FormerKey(Struct, frozen=True):
     """What two processes of one device have in common, when one is started in place of the other (ws.md 7.2)."""
 
@@ -129,11 +153,21 @@ class Peer:
     )
 
     def __init__(
-        self, peer_id: str, who: Principal, token: str, role: str, label: str, session: str, former: FormerKey
+        self,
+        peer_id: str,
+        who: Principal,
+        former: FormerKey,
+        *,
+        role: str,
+        label: str,
+        session: str,
+        calls: RemoteCalls,
+        questions: RemoteQuestions | None,
+        tools: RemoteTools,
     ) -> None:
         self.id = peer_id
         self.who = who
-        self.token = token
+        self.token = former.token
         """The hash of its access token."""
         self.role = role
         self.label = label
@@ -146,11 +180,10 @@ class Peer:
         """Ends a client that does not come back; None while it is connected."""
         self.is_moving = False
         """Whether this node has sent the client to another node, where it is expected: its tools stay meanwhile."""
-        self.calls: RemoteCalls
-        self.questions: RemoteQuestions | None = None
-        self.relay: Relayed | None = None
-        """None when there are no other nodes."""
-        self.tools: RemoteTools
+        self.calls = calls
+        self.questions = questions
+        self.relay: Relayed = NO_RELAY
+        self.tools = tools
 
     @property
     def can(self) -> frozenset[str]:
@@ -161,7 +194,7 @@ class Peer:
     def has_calls(self) -> bool:
         """Whether a call waits for the client, here or on another node."""
         here = any(not call.outcome.done() for call in self.calls.open.values())
-        return here or (self.relay is not None and self.relay.has_calls)
+        return here or self.relay.has_calls
 
     @property
     def is_awaited(self) -> bool:
@@ -169,7 +202,7 @@ class Peer:
         return (
             self.has_calls
             or (self.questions is not None and self.questions.is_open)
-            or (self.relay is not None and self.relay.is_awaited)
+            or self.relay.is_awaited
             or (self.chat is not None and self.chat.is_busy)
         )
 

@@ -8,11 +8,12 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
+from handspan.core.bus import DeviceChanged, ToolsChanged
+from handspan.core.nodes import Nodes
 from handspan.core.principals import Origin, Principal, ToolScope
 from handspan.core.values import Json
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.peer import FormerKey, Peer, PeerSocket
+from handspan.gateway.clients.peer import NO_RELAY, FormerKey, Peer, PeerSocket, Relayed
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.registry.name_rights import DisplacedTool
@@ -40,15 +41,15 @@ _REPLACED: Final = 4001
 """The close code for the older of two connections of a client: it must not be opened again (ws.md 9.2)."""
 
 
-class OtherNodes(Protocol):
-    """The other nodes of a gateway of several. Each node knows the clients of all."""
+class ClientNodes(Nodes, Protocol):
+    """All nodes, each of which knows the clients of all."""
 
     def take(self, peer_id: str) -> Waiting:
         """Return what is here of a client that was connected to another node: its calls, questions and tools."""
         ...
 
-    def arrive(self, peer: Peer, frame: Connect) -> None:
-        """Tell the others that this client is connected here now."""
+    def arrive(self, peer: Peer, frame: Connect) -> Relayed:
+        """Tell the others that this client is connected here now. Return the connection as they use it."""
         ...
 
     def offer(self, peer: Peer) -> None:
@@ -82,15 +83,15 @@ class Peers:
         devices: Devices,
         unfinished: UnfinishedCalls,
         grace: float,
-        bus: Bus,
+        nodes: ClientNodes,
     ) -> None:
-        """`bus` gets an event when tools or devices have changed."""
         self._registry = registry
         self._rules = rules
         self._tokens = tokens
         self._devices = devices
         self._unfinished = unfinished
-        self._bus = bus
+        self._nodes = nodes
+        self._bus = nodes.bus
         self._schemas = SchemaCache()
         self._offers = SessionOffers()
         self._peers: dict[str, Peer] = {}
@@ -98,14 +99,6 @@ class Peers:
         """Devices whose link is closed, and which may come back."""
         self.grace = grace
         self.is_open = True
-        self.is_draining = False
-        """Whether new clients are sent to other nodes, because this one stops."""
-        self.is_cut_off = False
-        """Whether new clients are sent to other nodes, because this one has no connection to them."""
-        self.roles: tuple[str, ...] = ("chat", "device")
-        """The roles in which clients may connect here."""
-        self.others: OtherNodes | None = None
-        """The other nodes; None when there are none."""
         registry.listen(self)
 
     def __iter__(self) -> Iterator[Peer]:
@@ -117,7 +110,12 @@ class Peers:
     @property
     def takes_new(self) -> bool:
         """Whether new connections are accepted."""
-        return self.is_open and not self.is_draining and not self.is_cut_off
+        return self.is_open and not self._nodes.is_draining and not self._nodes.is_cut_off
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in which clients may connect here."""
+        return self._nodes.roles
 
     def find(self, peer_id: str) -> Peer | None:
         """Return the peer of this id."""
@@ -136,8 +134,7 @@ class Peers:
         if known is not None:
             self._come_back(known)
             known.calls.capabilities = can
-            if self.others is not None:
-                self.others.arrive(known, frame)
+            known.relay = self._nodes.arrive(known, frame)
             return PeerArrival(known, True)
         key = FormerKey(who.owner, token, frame.label or "", frame.device_name or "")
         if peer_id is None:
@@ -145,8 +142,7 @@ class Peers:
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, key, session)
         if peer_id is not None:
             self._unfinished.take_over(peer_id, peer.calls)
-        if self.others is not None:
-            self.others.arrive(peer, frame)
+        peer.relay = self._nodes.arrive(peer, frame)
         return PeerArrival(peer, peer_id is not None)
 
     def conflicting_clients(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
@@ -176,8 +172,7 @@ class Peers:
                 self._devices.end(peer.who.owner, peer.label)
             peer.is_moving = False
             peer.end(why)
-            if self.others is not None:
-                self.others.end(peer, why)
+            self._end_elsewhere(peer, why)
 
     def move(self, peer: Peer) -> None:
         """Send a client to another node, which takes it. Its tools stay until it is there, or has not come in time."""
@@ -214,8 +209,7 @@ class Peers:
         """End the peer and close its connection. It can't come back."""
         _log.info("the client %s was sent away: %s", peer.label or peer.session, reason)
         socket, why = peer.socket, f"The client was sent away ({reason})"
-        if self.others is not None:
-            self.others.end(peer, why)
+        self._end_elsewhere(peer, why)
         if socket is not None:
             self._take_down(peer)
         self.end(peer, why)
@@ -282,8 +276,7 @@ class Peers:
 
     def publish_tools(self, peer: Peer) -> list[str]:
         """Publish that the peer's tools have changed. Return those whose definition has changed (SPEC T5)."""
-        if self.others is not None:
-            self.others.offer(peer)
+        self._nodes.offer(peer)
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
@@ -293,12 +286,17 @@ class Peers:
     def _take_down(self, peer: Peer) -> None:
         """Drop the peer's link now, before the socket is closed."""
         peer.down()
-        if self.others is not None:
-            self.others.leave(peer)
+        self._nodes.leave(peer)
+        peer.relay = NO_RELAY
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
             self._devices.disconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
+
+    def _end_elsewhere(self, peer: Peer, why: str) -> None:
+        """Tell the other nodes that this client will not come back."""
+        self._nodes.end(peer, why)
+        peer.relay = NO_RELAY
 
     def _begin_grace(self, peer: Peer) -> None:
         """Keep a peer whose link is closed for a while: it may come back."""
@@ -339,27 +337,37 @@ class Peers:
     ) -> Peer:
         """Make a peer for a client that is new here. Calls that other nodes know of it go on."""
         is_device = frame.role == "device"
-        before = Waiting() if self.others is None else self.others.take(peer_id)  # first: this frees its label
+        before = self._nodes.take(peer_id)  # first: this frees its label
         label = ""
         if is_device:
             label = self._devices.connect(who.owner, key.label, key.name, key.token)
-        peer = self._peers[peer_id] = Peer(peer_id, who, key.token, frame.role, label, session, key)
-        peer.calls = before.calls or RemoteCalls(can)
-        peer.calls.capabilities = can
-        peer.questions = before.questions or (RemoteQuestions() if "permissions" in can else None)
-        peer.tools = RemoteTools(
+        calls = before.calls or RemoteCalls(can)
+        calls.capabilities = can
+        questions = before.questions or (RemoteQuestions() if "permissions" in can else None)
+        tools = RemoteTools(
             self._registry,
             self._schemas,
             self._rules,
-            peer.calls,
-            peer.questions,
+            calls,
+            questions,
             Origin("device", label, peer_id) if is_device else Origin("remote", session, peer_id),
             ToolScope("owner", who.owner) if is_device else ToolScope("session", session),
             label if is_device and frame.prefix else "",
             None if is_device else self._offers,
         )
+        peer = self._peers[peer_id] = Peer(
+            peer_id,
+            who,
+            key,
+            role=frame.role,
+            label=label,
+            session=session,
+            calls=calls,
+            questions=questions,
+            tools=tools,
+        )
         if before.tools is not None:
-            peer.tools.take_over(before.tools)
+            tools.take_over(before.tools)
             asyncio.get_running_loop().call_later(_OFFER_SECONDS, self._drop_unconfirmed, peer)
         if is_device:
             self._bus.publish(DeviceChanged(who.owner))

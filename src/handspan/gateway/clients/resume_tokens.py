@@ -15,7 +15,11 @@ _KEY_BYTES: Final = 32
 class ResumeTokens:
     """Issues and reads resume tokens. The key is in the state folder: tokens stay valid after a restart."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = key
+
+    def use(self, key: bytes) -> None:
+        """Sign with this key from now on."""
         self._key = key
 
     def issue(self, peer: str, owner: str, role: str, access: str) -> str:

@@ -4,11 +4,10 @@ import importlib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Struct
 
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
@@ -16,7 +15,7 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.values import Json, strip_all
 from handspan.gateway.clients.conflicting_clients import WaitForConflicting
 from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
-from handspan.gateway.clients.late_results import TakeLate
+from handspan.gateway.clients.late_results import LateResults
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.transport import EXTENSION, Socket
@@ -63,23 +62,31 @@ _ANSWER_BYTES: Final = 16 * 1024 * 1024
 """The size of an awaited answer of a client that can't upload its files (ws.md 5.12)."""
 
 
-class WsDoors(Struct, frozen=True):
+class ClientParts(Protocol):
     """The parts of the gateway that a connection uses."""
 
-    auth: Auth
-    peers: Peers
-    sessions: Sessions
-    questions: AwaitedQuestions
-    artifacts: Artifacts
-    trust: DeviceTrust
-    limits: WireLimits
-    late: TakeLate
+    @property
+    def auth(self) -> Auth: ...
+    @property
+    def peers(self) -> Peers: ...
+    @property
+    def sessions(self) -> Sessions: ...
+    @property
+    def questions(self) -> AwaitedQuestions: ...
+    @property
+    def artifacts(self) -> Artifacts: ...
+    @property
+    def trust(self) -> DeviceTrust: ...
+    @property
+    def limits(self) -> WireLimits: ...
+    @property
+    def late(self) -> LateResults: ...
 
 
 class WebSocketDoor:
     """The ASGI application of `/ws/chat`."""
 
-    def __init__(self, doors: WsDoors) -> None:
+    def __init__(self, doors: ClientParts) -> None:
         self._doors = doors
         self.connections: set[Connection] = set()
         """All open connections, also those without their first frame."""
@@ -128,7 +135,7 @@ class Connection:
         "send_text",
     )
 
-    def __init__(self, doors: WsDoors, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
+    def __init__(self, doors: ClientParts, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
         self._doors = doors
         self._all = among
         self._socket = socket
@@ -309,10 +316,10 @@ class Connection:
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offers()))
             case ProgressFrame():
-                if not peer.calls.receive_progress(frame) and peer.relay is not None:
+                if not peer.calls.receive_progress(frame):
                     peer.relay.take_progress(frame)
             case PermissionAnswer() if peer.questions is not None:
-                if not peer.questions.receive_answer(frame) and peer.relay is not None:
+                if not peer.questions.receive_answer(frame):
                     peer.relay.take_permission(frame)
             case DeviceNotes() if "about" in peer.can and peer.role == "device":
                 self._doors.peers.describe(peer, frame)
@@ -338,11 +345,11 @@ class Connection:
 
     def _take_unexpected(self, peer: Peer, frame: ResultFrame | FailureFrame, size: int) -> None:
         """Take a result for which no call of this node waits: of another node's call, or too late."""
-        if (peer.relay is not None and peer.relay.take_answer(frame)) or self._is_refused(size):
+        if peer.relay.take_answer(frame) or self._is_refused(size):
             return
         self._limit_rate()
         if frame.call:
-            self._doors.late(peer, frame)
+            self._doors.late.take(peer, frame)
 
     def _message_bytes(self) -> int:
         """Return how large a message may be now: an answer that is awaited may be larger (ws.md 5.12)."""

@@ -5,21 +5,19 @@ Every request and every connection is checked anew: a token that any process has
 
 import logging
 import math
-import os
-import socket
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
-from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.core.bounded import BoundedDict
-from handspan.core.bus import Bus, TokenRevoked
+from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
+from handspan.core.nodes import Nodes
 from handspan.core.principals import OPERATOR, Principal, TokenScope
 from handspan.core.records import Token
 from handspan.core.store import TokenBook
@@ -152,11 +150,10 @@ class Auth:
         self,
         settings: Settings,
         tokens: TokenBook,
-        state: Path,
-        bus: Bus,
+        nodes: Nodes,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`bus` gets an event for every token that is revoked here."""
+        """All nodes learn of every token that is revoked here."""
         self.host_policy = HostPolicy(settings.gateway)
         self.prefix = settings.gateway.path_prefix
         self.operator_token = ""
@@ -166,26 +163,22 @@ class Auth:
         self._revoked_lately: BoundedDict[str, None] = BoundedDict(_MAX_REVOKED)
         """The hashes of the tokens that were revoked last, oldest first."""
         self._tokens = tokens
-        self._state = state
-        self._bus = bus
+        self._state = settings.state
+        self._bus = nodes.bus
         self._clock = clock
-        self.tries = TryLimit(10, 60.0, 300.0, clock=clock)
-        self._cluster = settings.cluster
-        self.arrived: Callable[[str], Awaitable[None]] | None = None
-        """Awaited with the owner of each request; None when there are no other nodes."""
+        self.tries = TryLimit(10, 60.0, 300.0, clock=clock, share=partial(nodes.share_tries, "token"))
+        self._nodes = nodes
 
     async def open(self) -> None:
         """Find or make the operator's token. Raises `ConfigError` when its file or the setting can't be used."""
-        cluster, node, shared = self._cluster, "", ""
-        if cluster.url:
-            node = cluster.name or socket.gethostname()
-            shared = read_secret(cluster.operator_token, os.environ, "cluster.operator_token")
-        self.operator_token = await open_operator_token(self._state, self._tokens, node=node, shared=shared)
+        self.operator_token = await open_operator_token(
+            self._state, self._tokens, node=self._nodes.name, shared=self._nodes.operator_token
+        )
         self._operator_hash = hash_of(self.operator_token)
 
     async def end_own_token(self) -> None:
         """Revoke the operator's token of this node, which has stopped. One that all nodes share stays."""
-        if not self._cluster.operator_token and self._operator_hash:
+        if not self._nodes.operator_token and self._operator_hash:
             await self.revoke(self._operator_hash, OPERATOR.owner)
 
     async def admit(self, scope: Scope) -> Admitted:
@@ -234,8 +227,7 @@ class Auth:
             self._check_tries(address)
             self.tries.note(address)
             raise unauthorized()
-        if self.arrived is not None:
-            await self.arrived(record.owner)
+        await self._nodes.follow(record.owner)
         renews = presented.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
         return Admitted(Principal(record.owner, record.scopes), record.hash, presented.via, renews)
 

@@ -1,7 +1,7 @@
 """How a new client gets a token: a pairing code for devices and programs, a sign-in link for browsers (SPEC S5).
 
-Only a person with a token can make them. Each works once and for a short time. They exist in this process alone, or in
-the database where there are other nodes.
+Only a person with a token can make them. Each works once and for a short time. Of several nodes, each knows
+the codes of all.
 """
 
 import io
@@ -9,16 +9,17 @@ import math
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.late_imports import segno
-from handspan.core.nodes import EntryCode, EntryCodes
+from handspan.core.nodes import EntryCode, Nodes
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
 from handspan.gateway.entry.rate_limit import TryLimit
-from handspan.gateway.entry.tokens import hash_of, is_same, new_token
+from handspan.gateway.entry.tokens import hash_of, new_token
 from handspan.gateway.http.refusals import Refusal
 
 CODE_SECONDS: Final = 300.0
@@ -55,27 +56,13 @@ class PairingCode(Struct, frozen=True):
         return f"PairingCode(scopes={self.scopes!r})"
 
 
-class _Open(Struct):
-    """A code that can still be used. Only its hash is held."""
-
-    hash: str
-    owner: str
-    scopes: tuple[str, ...]
-    until: float
-    tries: int = _WRONG_TRIES
-
-
 class Pairing:
     """Makes codes and links, and exchanges them for tokens."""
 
-    def __init__(self, auth: Auth, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, auth: Auth, nodes: Nodes, clock: Callable[[], float] = time.time) -> None:
         self._auth = auth
-        self._clock = clock
-        self._codes: list[_Open] = []
-        self._links: list[_Open] = []
-        self.tries = TryLimit(10, 60.0, clock=clock)
-        self.shared: EntryCodes | None = None
-        """Where the codes are, if there are other nodes."""
+        self._codes = nodes.codes
+        self.tries = TryLimit(10, 60.0, clock=clock, share=partial(nodes.share_tries, "pairing"))
 
     async def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
         """Make a pairing code for a device of this owner, valid for five minutes on every node. Raises `StoreError`."""
@@ -94,7 +81,7 @@ class Pairing:
             raise Refusal(429, "too_many_tries", text, wait)
         self.tries.note(address)
         digits = code.strip().replace("-", "").replace(" ", "")
-        found = await self._take(_CODE, digits)
+        found = await self._codes.take(hash_of(digits), _CODE)
         if found is None:
             await self._count_wrong(digits)
             raise Refusal(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
@@ -112,38 +99,16 @@ class Pairing:
 
     async def sign_in(self, code: str) -> str | None:
         """Return the token for the browser's cookie; None when the link is wrong, used or too old."""
-        found = await self._take(_LINK, code)
+        found = await self._codes.take(hash_of(code), _LINK)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
     async def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
-        """Keep a new code: here or, where there are other nodes, in the database."""
-        if self.shared is not None:
-            await self.shared.add(EntryCode(hash_of(code), kind, owner, scopes), seconds, _WRONG_TRIES, _MAX_CODES)
-            return
-        codes = self._codes if kind == _CODE else self._links
-        codes.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
-        del codes[:-_MAX_CODES]
-
-    async def _take(self, kind: str, code: str) -> EntryCode | _Open | None:
-        """Remove and return the entry of this code. All entries are compared, so that the time tells nothing."""
-        if self.shared is not None:
-            return await self.shared.take(hash_of(code), kind)
-        codes = self._codes if kind == _CODE else self._links
-        wanted, now = hash_of(code), self._clock()
-        found = [each for each in codes if is_same(each.hash, wanted)]
-        codes[:] = [each for each in codes if each not in found and each.until > now]
-        return found[0] if found and found[0].until > now else None
+        await self._codes.add(EntryCode(hash_of(code), kind, owner, scopes), seconds, _WRONG_TRIES, _MAX_CODES)
 
     async def _count_wrong(self, digits: str) -> None:
         """Count a wrong code against every open one. A typing error does not count."""
-        if len(digits) != _DIGITS or not digits.isascii() or not digits.isdecimal():
-            return  # a typing error, no guess
-        if self.shared is not None:
-            await self.shared.count_wrong(_CODE)
-            return
-        for each in self._codes:
-            each.tries -= 1
-        self._codes[:] = [each for each in self._codes if each.tries > 0]
+        if len(digits) == _DIGITS and digits.isascii() and digits.isdecimal():
+            await self._codes.count_wrong(_CODE)
 
 
 def pairing_url(base: str, code: str) -> str:

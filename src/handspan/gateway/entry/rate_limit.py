@@ -2,10 +2,19 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from handspan.core.bounded import BoundedDict
+
+ShareTries: TypeAlias = Callable[[Callable[[str], None]], Callable[[str], None]]
+"""Gets the function that counts the tries on other nodes. Returns the one that tells them of a try here."""
+
+
+def count_here_alone(count: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that tells no other node."""
+    return lambda address: None
 
 
 class _Tried(Struct):
@@ -27,6 +36,7 @@ class TryLimit:
         *,
         addresses: int = 10_000,
         clock: Callable[[], float] = time.time,
+        share: ShareTries = count_here_alone,
     ) -> None:
         """Allow `limit` tries in `seconds`, then a `pause`; without a pause, until the window has moved on."""
         self._limit = limit
@@ -34,8 +44,7 @@ class TryLimit:
         self._pause = pause
         self._clock = clock
         self._tried: BoundedDict[str, _Tried] = BoundedDict(addresses)
-        self.noted: Callable[[str], None] | None = None
-        """Called with the address of each try here, so that other nodes count it, too; None without other nodes."""
+        self._tell_others = share(self.count)
 
     def wait(self, address: str) -> float:
         """Return how many seconds this address has to wait; 0 when it may try."""
@@ -45,8 +54,7 @@ class TryLimit:
     def note(self, address: str) -> None:
         """Count a try, on the other nodes, too."""
         self.count(address)
-        if self.noted is not None:
-            self.noted(address)
+        self._tell_others(address)
 
     def count(self, address: str) -> None:
         """Count a try without telling the other nodes."""

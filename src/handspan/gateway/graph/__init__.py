@@ -4,7 +4,7 @@ Holds:   `door.py` with the table of routes (read it first); `parts.py`, what ro
          of requests and answers. `runs.py` begins, suspends and resumes a run; `listener.py` turns its events into
          messages; `chunks.py` and `lines.py` make a stream of them; `renderer.py` writes messages, `requests.py` reads
          them; `tool_sets.py` has the clients' tools; `socket.py` is the WebSocket. One file a family of routes.
-Imports: gateway.clients, gateway.entry, gateway.http, gateway.live, gateway.parts, gateway.paths, gateway.sessions,
-         agent, engine, sources, registry, wire, core. `wire/graph` has the bodies.
+Imports: gateway.clients, gateway.entry, gateway.http, gateway.parts, gateway.paths, agent, engine, sources, registry,
+         wire, core.
 To add:  a clause in graph.md first; then its body in `wire/graph/`, and a function in the table of `door.py`.
 """

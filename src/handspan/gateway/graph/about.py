@@ -77,7 +77,7 @@ async def tools(parts: GraphParts, client: GraphClient, request: AsgiRequest) ->
 
 async def _agent(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> Agent:
     named = request.query_params.get("agent")
-    return (await parts.agents.find(named, owner=client.who.owner)).agent
+    return (await parts.gateway.app.agents.find(named, owner=client.who.owner)).agent
 
 
 def _tools(
@@ -90,7 +90,7 @@ def _tools(
     thread = new_call_id()
     nodes: dict[str, list[GraphToolView]] = {TOOLS: []}
     with parts.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:
-        box = parts.registry.toolbox(agent, client.who, thread, in_turn=True)
+        box = parts.gateway.app.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
             own = registered.get(spec.name)
             if own is None:

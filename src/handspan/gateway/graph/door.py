@@ -70,31 +70,30 @@ def open_door(gateway: GatewayParts) -> Door:
     tool_sets = ToolSets(store.browser_tools, tools, rules.limits.tools)
     runs = GraphRuns(store, app.engine, app.artifacts, gateway.sessions, tools, tool_sets)
     parts = GraphParts(
-        store=store,
-        registry=app.registry,
-        agents=app.agents,
-        artifacts=app.artifacts,
-        sessions=gateway.sessions,
-        questions=gateway.questions,
-        live=gateway.live,
+        gateway=gateway,
         runs=runs,
         tools=tools,
         tool_sets=tool_sets,
-        answers=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=len, limit=1000),
+        answers=Replays(
+            REPLAY_SECONDS,
+            shared=gateway.nodes.shared_requests("graph"),
+            codec=BytesCodec,
+            conflict=_conflict,
+            forgets=StoreError,
+            size_of=len,
+            limit=1000,
+        ),
         streams=Replays(
             REPLAY_SECONDS,
+            shared=gateway.nodes.shared_requests("graph stream"),
+            codec=StreamCodec,
             conflict=_conflict,
             forgets=StoreError,
             size_of=attrgetter("size"),
             wait_for_end=StreamLines.wait_for_last,
             limit=100,
         ),
-        upload_bytes=settings.upload_bytes,
-        auth=gateway.auth,
     )
-    if gateway.cluster is not None:
-        parts.answers.share(gateway.cluster.shared_requests("graph"), BytesCodec())
-        parts.streams.share(gateway.cluster.shared_requests("graph stream"), StreamCodec())
     socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.takes_new)
     gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))
@@ -106,7 +105,7 @@ def _router(parts: GraphParts) -> Router:
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         try:
             if admitted is not None:
-                parts.auth.refuse_revoked(admitted)
+                parts.gateway.auth.refuse_revoked(admitted)
         except Refusal as refusal:  # graph.md 7.9: it replaces the answer, whatever that is
             return refuse(refusal)
         return response

@@ -20,8 +20,10 @@ _MB: Final = 1024 * 1024
 async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> UploadAnswer:
     """Store a file."""
     try:
-        upload_form = await uploaded_file(request, _FIELD, parts.upload_bytes, BODY_SECONDS)
-        ref = await parts.artifacts.receive(
+        upload_form = await uploaded_file(
+            request, _FIELD, parts.gateway.app.settings.gateway.upload_bytes, BODY_SECONDS
+        )
+        ref = await parts.gateway.artifacts.receive(
             upload_form.bytes(), owner=client.who.owner, media_type=upload_form.media_type, name=upload_form.name
         )
     except WireError as error:
@@ -36,7 +38,7 @@ async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 async def file(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
     """Return the file, or the part that `Range` names. Its headers keep a browser from running it."""
-    return download(request, parts.artifacts, await _ref(parts, client, request), client.who.owner)
+    return download(request, parts.gateway.artifacts, await _ref(parts, client, request), client.who.owner)
 
 
 async def file_info(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileAnswer:
@@ -53,11 +55,11 @@ async def file_url(parts: GraphParts, client: GraphClient, request: AsgiRequest)
 
 async def multimodal(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MultimodalAnswer:
     """Return the largest size of a file."""
-    return MultimodalAnswer(media_max_size_mb=parts.upload_bytes / _MB)
+    return MultimodalAnswer(media_max_size_mb=parts.gateway.app.settings.gateway.upload_bytes / _MB)
 
 
 async def _ref(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ArtifactRef:
-    return await parts.artifacts.get(path_id(request, "file_id"), owner=client.who.owner)
+    return await parts.gateway.artifacts.get(path_id(request, "file_id"), owner=client.who.owner)
 
 
 def _url(ref: ArtifactRef) -> str:

@@ -164,7 +164,7 @@ async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
     body = read_body(await read_body_bytes(request), AnswerBody)
     given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
-        is_taken = await parts.questions.answer(body.question_id, given, person(client.who))
+        is_taken = await parts.gateway.questions.answer(body.question_id, given, person(client.who))
     except InvalidAnswer as error:
         raise Refusal(422, "VALIDATION_ERROR", str(error)) from None
     text = "The answer counts." if is_taken else "The question is not open: it was answered, or its time is over."
@@ -174,10 +174,10 @@ async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FixAnswer:
     """Close the open calls of a thread: no client will answer them."""
     thread = graph.read_stop(await read_body_bytes(request))
-    if parts.sessions.state(thread, client.who.owner) is not None:
+    if parts.gateway.sessions.state(thread, client.who.owner) is not None:
         text = "A run is at work in this thread: stop it, or wait for its end."
         return FixAnswer(message=text, removed_count=0, state=await _state(parts, client, thread))
-    waiting = await parts.store.ledger.open_calls(owner=client.who.owner, session=thread)  # of every client
+    waiting = await parts.gateway.store.ledger.open_calls(owner=client.who.owner, session=thread)  # of every client
     count = sum(record.tool.answered_by == "request" for record in waiting)
     closed = count if await parts.runs.stop(client, thread) else 0
     state = await _state(parts, client, thread)

@@ -30,7 +30,7 @@ from handspan.wire.graph.reading import read_body
 async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StoredAnswer:
     """Store a memory."""
     body = await _body(request, StoreBody)
-    stored = await parts.store.memories.add(
+    stored = await parts.gateway.store.memories.add(
         body.content,
         owner=client.who.owner,
         kind=body.memory_type,
@@ -43,7 +43,7 @@ async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequ
 async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FoundAnswer:
     """Return the memories that have some of the words, the best first."""
     body = await _body(request, SearchBody)
-    found = await parts.store.memories.search(
+    found = await parts.gateway.store.memories.search(
         body.query,
         MemoryFilter(body.memory_type, body.category or None, body.filters),
         owner=client.who.owner,
@@ -56,14 +56,14 @@ async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiR
 async def memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MemoryAnswer:
     """Return one memory."""
     return MemoryAnswer(
-        _render_memory(await parts.store.memories.get(path_id(request, "memory_id"), owner=client.who.owner))
+        _render_memory(await parts.gateway.store.memories.get(path_id(request, "memory_id"), owner=client.who.owner))
     )
 
 
 async def update_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Change the content of a memory."""
     memory_id, body = path_id(request, "memory_id"), await _body(request, UpdateBody)
-    await parts.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
+    await parts.gateway.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
@@ -71,7 +71,7 @@ async def delete_memory(parts: GraphParts, client: GraphClient, request: AsgiReq
     """Remove a memory."""
     memory_id = path_id(request, "memory_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
-    await parts.store.memories.delete(memory_id, owner=client.who.owner)
+    await parts.gateway.store.memories.delete(memory_id, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
@@ -79,7 +79,7 @@ async def list_memories(parts: GraphParts, client: GraphClient, request: AsgiReq
     """Return the newest memories."""
     body = await _body(request, ListBody)
     return MemoriesAnswer(
-        list(map(_render_memory, await parts.store.memories.all(owner=client.who.owner, limit=body.limit)))
+        list(map(_render_memory, await parts.gateway.store.memories.all(owner=client.who.owner, limit=body.limit)))
     )
 
 
@@ -90,7 +90,9 @@ async def forget_memories(parts: GraphParts, client: GraphClient, request: AsgiR
         text = "Say which: send 'memory_type', 'category' or 'filters'. Empty 'filters' are for all of them."
         raise BodyError([Detail(["body"], text, "missing")])
     wanted = MemoryFilter(body.memory_type, body.category or None, body.filters)
-    return ChangedAnswer(data={"removed_count": await parts.store.memories.forget(wanted, owner=client.who.owner)})
+    return ChangedAnswer(
+        data={"removed_count": await parts.gateway.store.memories.forget(wanted, owner=client.who.owner)}
+    )
 
 
 async def _body(request: AsgiRequest, kind: type[Kind]) -> Kind:

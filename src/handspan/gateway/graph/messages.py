@@ -33,10 +33,12 @@ async def messages(parts: GraphParts, client: GraphClient, request: AsgiRequest)
     thread_id, part, owner = path_id(request, "thread_id"), read_paging(request), client.who.owner
     renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, owner))
     if not part.search:
-        entries = await parts.store.threads.entries(thread_id, owner=owner, offset=part.offset, limit=part.limit)
+        entries = await parts.gateway.store.threads.entries(
+            thread_id, owner=owner, offset=part.offset, limit=part.limit
+        )
         return MessagesAnswer(list(render_entries(renderer, entries)))
     wanted = part.search.casefold()
-    entries = await parts.store.threads.entries(thread_id, owner=owner)
+    entries = await parts.gateway.store.threads.entries(thread_id, owner=owner)
     found = [message for message in render_entries(renderer, entries) if wanted in _message_text(message).casefold()]
     return MessagesAnswer(found[part.offset : part.offset + part.limit])
 
@@ -60,8 +62,8 @@ async def delete_message(parts: GraphParts, client: GraphClient, request: AsgiRe
     entry, _ = await _find_message(parts, client, request)
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     check_not_running(parts, client, thread_id)
-    known = await parts.store.conversations.get(thread_id, owner=owner)
-    if not await parts.store.threads.remove(thread_id, entry.number, owner=owner):  # gone meanwhile
+    known = await parts.gateway.store.conversations.get(thread_id, owner=owner)
+    if not await parts.gateway.store.threads.remove(thread_id, entry.number, owner=owner):  # gone meanwhile
         raise _missing(thread_id, path_id(request, "message_id"))
     await forget_title(parts, known, [entry.message])
     return DoneAnswer(message="Message deleted successfully")
@@ -75,11 +77,13 @@ async def append_messages(
     Raises `BodyError`, which names the place, and `Refusal` (409) while a run is at work.
     """
     owner = client.who.owner
-    await parts.store.conversations.get(thread_id, owner=owner)  # first of all: the thread may belong to another owner
+    await parts.gateway.store.conversations.get(
+        thread_id, owner=owner
+    )  # first of all: the thread may belong to another owner
     check_not_running(parts, client, thread_id)
-    added_messages = [await read_added_message(one, parts.artifacts, owner) for one in added]
+    added_messages = [await read_added_message(one, parts.gateway.artifacts, owner) for one in added]
     try:
-        await parts.store.threads.add(thread_id, added_messages, owner=owner)
+        await parts.gateway.store.threads.add(thread_id, added_messages, owner=owner)
     except ToolError as error:
         if error.code != "invalid_arguments":
             raise
@@ -118,7 +122,7 @@ async def _find_message(
     thread, _, numbers = message_id.rpartition(":")  # an id is THREAD:NUMBER, or THREAD:NUMBER.PART
     known = _NUMBERS.fullmatch(numbers)
     number = int(known[1]) if known is not None and thread == thread_id else 0
-    entries = await parts.store.threads.find(thread_id, number, owner=client.who.owner)
+    entries = await parts.gateway.store.threads.find(thread_id, number, owner=client.who.owner)
     renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, client.who.owner))
     for entry, one in zip(entries, render_entries(renderer, entries), strict=True):
         if one.message_id == message_id:
@@ -151,7 +155,7 @@ def _block_text(block: Block) -> str:
 async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mapping[str, str]:
     """Return the clients' names of the tools called in this thread. Of two tools with one name the last counts."""
     names: dict[str, str] = {}
-    for facts in await parts.store.threads.tools_called(thread, owner=owner):
+    for facts in await parts.gateway.store.threads.tools_called(thread, owner=owner):
         if facts.answered_by == "request" and facts.origin is not None:
             names |= tool_names(
                 (await parts.tool_sets.of_run(facts.origin.name, None, tool_set_id(facts.origin))).tools
@@ -162,12 +166,12 @@ async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mappi
 async def forget_title(parts: GraphParts, known: SessionRecord, removed: Iterable[Message]) -> None:
     """Remove a thread's name that was made from removed messages (graph.md 8.3). The next run makes a new one."""
     if known.name and known.name == make_title(removed):
-        await parts.store.conversations.rename(known.id, "", owner=known.owner)
-        parts.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
+        await parts.gateway.store.conversations.rename(known.id, "", owner=known.owner)
+        parts.gateway.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 
 
 def check_not_running(parts: GraphParts, client: GraphClient, thread_id: str) -> None:
     """Raise `Refusal` (409) while a run is at work in the thread, or waits in the queue for it."""
-    if parts.sessions.state(thread_id, client.who.owner) is not None:
+    if parts.gateway.sessions.state(thread_id, client.who.owner) is not None:
         text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
         raise Refusal(409, "GRAPH_BUSY", text)

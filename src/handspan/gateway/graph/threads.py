@@ -41,16 +41,18 @@ _WAITS_FOR_OTHERS: Final = "The run waits for a person or for another client"
 async def threads(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
     """Return the owner's threads, the last active first."""
     part, owner = read_paging(request), client.who.owner
-    found = await parts.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
-    runs = {turn.session_id: turn.turn_id for turn in parts.sessions.running(owner)}
+    found = await parts.gateway.store.threads.page(
+        owner=owner, search=part.search, offset=part.offset, limit=part.limit
+    )
+    runs = {turn.session_id: turn.turn_id for turn in parts.gateway.sessions.running(owner)}
     return ThreadsAnswer([_render_thread(one, runs.get(one.id)) for one in found])
 
 
 async def thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
     """Return one thread, without its messages."""
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
-    found = await parts.store.conversations.get(thread_id, owner=owner)
-    turn = parts.sessions.state(thread_id, owner)
+    found = await parts.gateway.store.conversations.get(thread_id, owner=owner)
+    turn = parts.gateway.sessions.state(thread_id, owner)
     return ThreadAnswer(ThreadData(_render_thread(found, None if turn is None else turn.turn_id)))
 
 
@@ -59,8 +61,8 @@ async def delete_thread(parts: GraphParts, client: GraphClient, request: AsgiReq
     thread_id = path_id(request, "thread_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     check_not_running(parts, client, thread_id)
-    await parts.store.conversations.delete(thread_id, owner=client.who.owner)
-    parts.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
+    await parts.gateway.store.conversations.delete(thread_id, owner=client.who.owner)
+    parts.gateway.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
     return DoneAnswer(message="Thread deleted successfully")
 
 
@@ -82,11 +84,11 @@ async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiReque
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     check_not_running(parts, client, thread_id)
-    known = await parts.store.conversations.get(thread_id, owner=owner)
+    known = await parts.gateway.store.conversations.get(thread_id, owner=owner)
     if known.state == "waiting":
-        await parts.sessions.get(thread_id, owner).give_up(client.who).end()
-    before = await parts.store.conversations.load(thread_id, owner=owner)
-    await parts.store.threads.clear(thread_id, owner=owner)
+        await parts.gateway.sessions.get(thread_id, owner).give_up(client.who).end()
+    before = await parts.gateway.store.conversations.load(thread_id, owner=owner)
+    await parts.gateway.store.threads.clear(thread_id, owner=owner)
     await forget_title(parts, known, before)
     return DoneAnswer(message="State cleared successfully")
 
@@ -94,15 +96,15 @@ async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiReque
 async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> GraphState:
     """Return the messages of a thread, and whether its run is at work, waits or has ended."""
     owner = client.who.owner
-    known = await parts.store.conversations.get(thread_id, owner=owner)
+    known = await parts.gateway.store.conversations.get(thread_id, owner=owner)
     names = await called_tool_names(parts, thread_id, owner)
-    entries = await parts.store.threads.entries(thread_id, owner=owner)
+    entries = await parts.gateway.store.threads.entries(thread_id, owner=owner)
     step = _count_replies([entry.message for entry in entries])
     context = list(render_entries(MessageRenderer(thread_id, names), entries))
-    if known.state == "running" or parts.sessions.state(thread_id, owner) is not None:
+    if known.state == "running" or parts.gateway.sessions.state(thread_id, owner) is not None:
         meta = ExecutionMeta(current_node=MODEL, step=step, status="running", thread_id=thread_id)
     elif known.state == "waiting":
-        records = await parts.store.ledger.open_calls(owner=owner, session=thread_id)
+        records = await parts.gateway.store.ledger.open_calls(owner=owner, session=thread_id)
         mine = [one for one in records if one.state == "pending" and is_call_of(one, client.id)]
         calls = [_open_call(one, names.get(one.name, one.name)) for one in mine]
         meta = _interrupted_meta(thread_id, step, calls)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from handspan.core.bounded import BoundedDict
 from handspan.core.errors import StoreError
-from handspan.core.nodes import RequestClaim
+from handspan.core.nodes import SharedRequests
 from handspan.core.tasks import Tasks
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
@@ -38,18 +38,6 @@ def fingerprint(request: Json | bytes) -> bytes:
     """Return a hash that is equal for equal requests; for a JSON value, whatever its formatting."""
     whole = request if isinstance(request, bytes) else msgspec.json.encode(request, order="sorted")
     return hashlib.sha256(whole).digest()
-
-
-class SharedRequests(Protocol):
-    """The requests of one kind with their answers, on all nodes."""
-
-    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
-        ...
-
-    async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer of a claimed request. None: the request has none, and may begin anew."""
-        ...
 
 
 class AnswerCodec(Protocol[_T]):
@@ -109,6 +97,8 @@ class Replays(Generic[_T]):
         self,
         seconds: float,
         *,
+        shared: SharedRequests,
+        codec: Callable[[], AnswerCodec[_T]],
         conflict: Callable[[str], Refusal],
         forgets: type[Exception] = Exception,
         size_of: Callable[[_T], int] | None = None,
@@ -117,7 +107,9 @@ class Replays(Generic[_T]):
         max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`.
+        """`shared` are the requests of all nodes, `codec` makes the form in which they give each other the answers.
+
+        `conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`.
 
         `wait_for_end` waits until an answer is complete, where answers are given before that.
         """
@@ -130,23 +122,19 @@ class Replays(Generic[_T]):
         self._max_bytes = max_bytes
         self._clock = clock
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
-        self._shared: SharedRequests | None = None
-        self._codec: AnswerCodec[_T] | None = None
+        self._shared = shared
+        self._codec = codec
         self._sharing = Tasks()
-
-    def share(self, shared: SharedRequests, codec: AnswerCodec[_T]) -> None:
-        """Share the answers with the other nodes."""
-        self._shared, self._codec = shared, codec
 
     async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Return the known answer to this request (its `fingerprint`), or begin it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
-        if self._shared is not None and self._codec is not None and (owner, key) not in self._answers:
-            stored = await self._claim(self._shared, owner, key, asked)
+        if (owner, key) not in self._answers:
+            stored = await self._claim(owner, key, asked)
             if stored is not None:
-                return self._codec.decode(stored)
+                return self._codec().decode(stored)
         known = self._answers.get((owner, key))
         if known is None:
             future = asyncio.ensure_future(begin())
@@ -155,8 +143,7 @@ class Replays(Generic[_T]):
             )
             known = self._answers[owner, key] = _Answer(asked, future, whole, self._clock())
             whole.add_done_callback(partial(self._note_done, (owner, key), known))
-            if self._shared is not None and self._codec is not None:
-                self._sharing.start(self._share(self._shared, self._codec, (owner, key), known))
+            self._sharing.start(self._share((owner, key), known))
             if len(self._answers) > self._limit:
                 self._forget_old()
         elif known.asked != asked:
@@ -168,14 +155,14 @@ class Replays(Generic[_T]):
         await wait_for_end(answer)
         return answer
 
-    async def _claim(self, shared: SharedRequests, owner: str, key: str, asked: bytes) -> bytes | None:
+    async def _claim(self, owner: str, key: str, asked: bytes) -> bytes | None:
         """Return the answer of the node that has the request, when it has come; None: this node has to answer.
 
         Raises `Refusal` for a conflict, and when the answer of the other node is a refusal.
         """
         end = self._clock() + self._seconds
         while (owner, key) not in self._answers:
-            claimed = await shared.claim(owner, key, asked, self._seconds)
+            claimed = await self._shared.claim(owner, key, asked, self._seconds)
             if claimed.asked != asked:
                 raise self._conflict(key)
             if claimed.answer is not None:
@@ -191,20 +178,20 @@ class Replays(Generic[_T]):
             await asyncio.sleep(_LOOK_SECONDS)
         return None
 
-    async def _share(
-        self, shared: SharedRequests, codec: AnswerCodec[_T], key: tuple[str, str], known: _Answer[_T]
-    ) -> None:
-        """Store the answer for the other nodes, when it is complete."""
+    async def _share(self, key: tuple[str, str], known: _Answer[_T]) -> None:
+        """Give the other nodes the answer, when it is there."""
         await asyncio.wait([known.future])
-        answer = await self._encode(codec, known)
         try:
-            forgotten = answer is None or known.is_forgotten
-            await shared.answer(*key, None if forgotten else msgspec.msgpack.encode(answer))
+            await self._shared.answer(*key, partial(self._encode, known))
         except StoreError as error:
             _log.warning("The answer to a request is not known to the other nodes: %s", error)
 
-    async def _encode(self, codec: AnswerCodec[_T], known: _Answer[_T]) -> _SharedAnswer | None:
-        """Return the answer in the form that other nodes read; None when the request may begin anew."""
+    async def _encode(self, known: _Answer[_T]) -> bytes | None:
+        """Return the answer, when it is complete, as other nodes read it; None when the request may begin anew."""
+        answer = await self._answer_of(known)
+        return None if answer is None or known.is_forgotten else msgspec.msgpack.encode(answer)
+
+    async def _answer_of(self, known: _Answer[_T]) -> _SharedAnswer | None:
         if known.future.cancelled():
             return None
         error = known.future.exception()
@@ -212,7 +199,7 @@ class Replays(Generic[_T]):
             if not isinstance(error, Refusal) or isinstance(error, self._forgets):
                 return None
             return _SharedAnswer(b"", error.status, error.code, error.message)
-        body = await codec.encode(known.future.result())
+        body = await self._codec().encode(known.future.result())
         if body is None or len(body) <= _MAX_SHARED:
             return None if body is None else _SharedAnswer(body)
         text = "Another node has answered the request with this key, and the answer is too large to be given again."

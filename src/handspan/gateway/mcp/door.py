@@ -42,11 +42,12 @@ class McpDoor:
         self._parts = parts
         self._offer = AgentOffer(parts)
         limit = parts.app.settings.gateway.request_bytes
-        routes = None if parts.cluster is None else parts.cluster.route_sessions(self.answer_here, limit)
-        self.answer: ASGIApp = self.answer_here if routes is None else routes.answer
-        """Answers one request; where there are other nodes, one of them may answer it."""
-        stamp = None if routes is None else routes.stamp
-        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=stamp)
+        routes = parts.nodes.route_sessions(self.answer_here, limit)
+        self.answer = routes.answer
+        """Answers one request, here or by another node."""
+        self._server = ProtocolServer(
+            self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=routes.stamp
+        )
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
         self._tasks = Tasks()

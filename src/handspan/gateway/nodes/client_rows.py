@@ -60,18 +60,28 @@ class ClientRows:
     """Writes which clients are connected to this node, and passes on the frames that other nodes send to them."""
 
     def __init__(
-        self, book: NodeBook, link: NodeLink, frames: LargeFrames, peers: Callable[[], Peers], most_calls: int
+        self,
+        book: NodeBook,
+        link: NodeLink,
+        frames: LargeFrames,
+        peers: Callable[[], Peers],
+        *,
+        most_calls: int,
+        moved: Callable[[ClientMoved], None],
+        written: Callable[[str], None],
     ) -> None:
-        """`most_calls`: how many calls from other nodes may wait for one client."""
+        """`most_calls`: how many calls from other nodes may wait for one client.
+
+        `moved` is called when the rows show that a newer connection of a client, to another node, counts. `written` is
+        called with the owner of a client whose row has changed: other nodes can read the row now.
+        """
         self.link = link
         self.frames = frames
         self.most_calls = most_calls
         self._book = book
         self._peers = peers
-        self.moved: Callable[[ClientMoved], None] = self._move_on
-        """Is called when the rows show that a newer connection of a client, to another node, counts."""
-        self.written: Callable[[str], None] = lambda owner: None
-        """Is called with the owner of a client whose row has changed: other nodes can read the row now."""
+        self._moved = moved
+        self._written = written
         self._clients: dict[str, _Client] = {}
         self._moving: dict[str, int] = {}
         """The epochs of clients that were sent to another node. Their rows stay, so that the others wait for them."""
@@ -100,17 +110,17 @@ class ClientRows:
 
     # What the clients do.
 
-    def arrive(self, peer: Peer, frame: Connect) -> None:
-        """Note that this client is connected to this node."""
+    def arrive(self, peer: Peer, frame: Connect) -> Relay:
+        """Note that this client is connected to this node. Return the connection as other nodes use it."""
 
         def send(data: bytes) -> None:
             if peer.socket is not None:
                 peer.socket.send_text(data)
 
         relay = Relay(peer.id, peer.who.owner, peer.calls, send, self)
-        peer.relay = relay
         self._clients[peer.id] = _Client(peer, frame, relay)
         self._has_work.set()
+        return relay
 
     def offer(self, peer: Peer) -> None:
         """Note that the tools of this client have changed."""
@@ -122,7 +132,6 @@ class ClientRows:
     def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
         """Note that the connection of this client is gone. `is_over`: the client can't come back, because of `why`."""
         client, epoch = self._clients.pop(peer.id, None), self._moving.pop(peer.id, 0)
-        peer.relay = None
         if client is not None:
             client.is_here = False
             epoch = client.relay.epoch
@@ -212,9 +221,6 @@ class ClientRows:
         self._moving.pop(moved.peer, None)
         return peer
 
-    def _move_on(self, moved: ClientMoved) -> None:
-        self.move(moved)
-
     # The rows.
 
     async def _write(self) -> None:
@@ -257,7 +263,7 @@ class ClientRows:
             failures += filter(None, await asyncio.gather(*map(write, some), return_exceptions=True))
             changed, self._changed = self._changed, set()
             for owner in changed:
-                self.written(owner)
+                self._written(owner)
         return failures
 
     async def _remove_row(self, left: tuple[str, int]) -> None:
@@ -298,7 +304,7 @@ class ClientRows:
             raise
         if added.newer:  # the row comes too late: the client has connected to another node since
             client.is_entered = True
-            self.moved(ClientMoved(peer.id, added.newer))
+            self._moved(ClientMoved(peer.id, added.newer))
             return
         if not added.epoch:
             if client.is_here and peer.socket is not None:  # a device of this label came to another node just now

@@ -6,46 +6,48 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.bus.link import LinkOptions, NatsLink
+from handspan.bus.link import LinkOptions, NatsLink, Respond
 from handspan.bus.memory import STRICT_VARIABLE
 from handspan.bus.nats import NatsBus
 from handspan.bus.senders import Senders
 from handspan.config.secrets import read_secret
-from handspan.config.settings import ClusterSettings
-from handspan.core.bus import DeviceChanged, ToolsChanged
+from handspan.config.settings import ClusterSettings, Settings
+from handspan.core.bus import AbortRequested
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
-from handspan.core.records import Recovery
+from handspan.core.nodes import SHARED, NodeRecord, SharedRequests
+from handspan.core.store import Store
 from handspan.core.tasks import Tasks
-from handspan.gateway.clients.peer import Peer
-from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.clients.peer import Peer, Relayed
 from handspan.gateway.metrics import node_lines
-from handspan.gateway.nodes.client_rows import ClientRows
+from handspan.gateway.nodes.clients_elsewhere import ClientsElsewhere
 from handspan.gateway.nodes.draining import Draining, runs_turns
-from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.events import NodeEvents
 from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.heartbeat import TICK_SECONDS, Heartbeat
 from handspan.gateway.nodes.incoming import take_message
 from handspan.gateway.nodes.lost_nodes import LostNodes, end_taken_calls
-from handspan.gateway.nodes.servers import SharedServers
+from handspan.gateway.nodes.server_share import wait_for
 from handspan.gateway.nodes.session_ids import SessionRoutes
+from handspan.gateway.nodes.shared_work import SharedWork
+from handspan.gateway.nodes.taking_over import TakingOver
 from handspan.gateway.nodes.turns import TurnsElsewhere
-from handspan.registry.registry import Registry
+from handspan.gateway.one_node import RoutedSessions
+from handspan.gateway.parts import Here
+from handspan.sources.mcp.sharing import ServerShare
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.messages import LargeFrames
-from handspan.sources.nodes.mirror import Mirror
-from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.probes import Probes
-from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.tools import Waiting
-from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
+from handspan.wire.ws_frames import Connect
 
+MakeLink: TypeAlias = Callable[[LinkOptions, Respond, Senders], NatsLink]
+"""Makes the connection to the other nodes."""
 _ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
 _PROBED_SECONDS: Final = 15.0
 """A proxy looks at `/ready` at least so often, if it looks at all."""
@@ -55,53 +57,72 @@ _log = logging.getLogger(__name__)
 
 
 class Cluster:
-    """The other nodes, as this gateway sees them.
+    """All nodes of a gateway of several, as this one sees them.
 
-    Implements `OtherNodes`, `MirrorHost`, `RelayHost` and `MessageTargets`.
+    Implements `GatewayNodes` and `MessageTargets`. What it does for other nodes needs the
+    parts of this gateway, which are made after it: it looks them up when a message or an event comes.
     """
 
-    def __init__(self, settings: ClusterSettings, grace: float, most_calls: int) -> None:
-        """`grace`: seconds that calls wait for a client; `most_calls`: open calls of other nodes for one client."""
-        self._settings = settings
-        self.grace = grace
-        self._most_calls = most_calls
-        self.bus = NatsBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
-        self.senders = Senders(lambda: self.book.senders())
-        self.link = NatsLink(_options(settings), self._respond, self.senders)
-        self.schemas = SchemaCache()
-        self.book: NodeBook
-        self.frames: LargeFrames
-        self.registry: Registry
-        self.rules: OfferRules
-        self.mirrors = Mirrors(self)
-        name = settings.name or socket.gethostname()
-        self.servers = SharedServers(self, self.link, self.bus, name, settings.away)
-        self._session_key = b""
-        """The key with which all nodes sign the ids of MCP sessions."""
-        self.forwarding = RequestForwarding(self.link)
+    poll_seconds = TICK_SECONDS * 4
+
+    def __init__(self, settings: Settings, store: Store, here: Here, make_link: MakeLink = NatsLink) -> None:
+        """`here` returns the parts of this gateway. Raises `ConfigError` for settings that can't be used."""
+        own = self._settings = settings.cluster
+        assert store.nodes is not None  # `cluster.url` needs `store.url`
+        book = self.book = store.nodes
+        self.name = own.name or socket.gethostname()
+        self.operator_token = read_secret(own.operator_token, os.environ, "cluster.operator_token")
+        self.roles = _ROLES[own.role]
+        self.runs_turns = runs_turns(own.role)
+        self.leaving_seconds = own.drain
+        self.is_draining = False
         self.process = os.urandom(16).hex()
         """The name of this process in the ids of MCP sessions. It stays when the node gets a new incarnation."""
-        self._parts: ClusterParts
-        self.client_rows: ClientRows
-        self._probes: Probes
-        self._lost_nodes: LostNodes
-        self._turns: TurnsElsewhere
-        self._events: NodeEvents
-        self._draining: Draining
-        self._heartbeat: Heartbeat
+        self._here = here
+        self._store = store
+        self._session_key = b""
+        """The key with which all nodes sign the ids of MCP sessions."""
         self._is_open = False
         self._takes_part = False
-        """Whether `open` has set the parts, so that this node answers messages of other nodes."""
-        self.is_draining = False
+        """Whether this node answers messages of other nodes."""
         self._probed_at = -math.inf
         """When a proxy last looked whether this node is ready."""
-        self._unfollow: dict[str, Callable[[], None]] = {}
         self._tasks = Tasks()
-
-    @property
-    def runs_turns(self) -> bool:
-        """Whether turns run on this node."""
-        return runs_turns(self._settings.role)
+        bus = self.bus = NatsBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
+        self.senders = Senders(book.senders)
+        link = self.link = make_link(_options(own), self._respond, self.senders)
+        frames = LargeFrames(store.artifacts)
+        self.codes = book.codes
+        self.work = SharedWork(book, bus)
+        clients = self.clients = ClientsElsewhere(
+            link,
+            book,
+            frames,
+            bus,
+            here=here,
+            name=self.name,
+            grace=settings.gateway.resume_grace,
+            most_calls=settings.gateway.limits.pending_calls,
+            away=own.away,
+            start=self.start,
+        )
+        self.client_rows, self.servers = clients.rows, clients.servers
+        mirrors = self.mirrors = clients.mirrors
+        self.forwarding = RequestForwarding(link, self.process, frames)
+        self._taking_over = TakingOver(self, here, grace=settings.gateway.resume_grace)
+        self._lost_nodes = LostNodes(
+            store,
+            book,
+            self._taking_over.take_over,
+            self._taking_over.take_over_turn,
+            on_clients_lost=lambda: mirrors.hint(""),
+            runs_turns=self.runs_turns,
+        )
+        self._probes = Probes(book, link, mirrors, self._lost_nodes.declare_lost)
+        self._turns = TurnsElsewhere(here, store.conversations)
+        self._draining = Draining(book, link, here)
+        self._heartbeat = Heartbeat(book, link, self.senders, bus, here=here, probes=self._probes, settings=own)
+        self._events = NodeEvents(bus, here, mirrors, self._turns, revoked=self._heartbeat.revoked, start=self.start)
 
     def note_probe(self) -> None:
         """Note that a proxy looks whether this node is ready."""
@@ -110,14 +131,13 @@ class Cluster:
     @property
     def is_cut_off(self) -> bool:
         """Whether this node has no connection to the other nodes, while others have one."""
-        return self._takes_part and self._parts.peers.is_cut_off
+        return self._heartbeat.is_cut_off
 
     # Open and close.
 
-    def prepare(self, book: NodeBook, url: str) -> None:
+    def prepare(self, url: str) -> None:
         """Set the address at which this node answers, before the store is opened."""
-        self.book = book
-        book.prepare(url, lambda: not self._is_open or self.link.is_up, self._on_lost)
+        self.book.prepare(url, lambda: not self._is_open or self.link.is_up, self._on_lost)
 
     async def connect(self) -> None:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` without a connection to NATS."""
@@ -131,42 +151,23 @@ class Cluster:
         if self.book.own != own:  # the others counted this node as lost meanwhile
             await self.link.listen(self.book.own)
 
-    def open(self, parts: ClusterParts) -> None:
+    async def open(self) -> None:
         """Take part in the work of all nodes."""
-        store = parts.app.store
-        self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
-        self.frames = LargeFrames(parts.app.artifacts)
-        self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self.client_rows.moved = self.move
-        self.client_rows.written = lambda owner: self.bus.publish_elsewhere(ToolsChanged(owner))
-        self._lost_nodes = LostNodes(
-            store, self.book, self._take_over, self._take_over_turn, lambda: self.mirrors.hint("")
-        )
-        self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
-        self._draining = Draining(self.book, self.link, parts)
-        parts.sessions.hand_over = self._hand_over_turn
-        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.declare_lost)
-        self._turns = TurnsElsewhere(parts.sessions, store.conversations)
-        parts.peers.others = self
-        parts.peers.roles = _ROLES[self._settings.role]
-        parts.auth.arrived = self.follow
-        parts.pairing.shared = self.book.codes
-        parts.sessions.watch = self.bus.follow_session
-        parts.sessions.stored_turns.wait_elsewhere = self._turns.wait
-        parts.questions.poll_seconds = TICK_SECONDS * 4
-        parts.resumable.is_held_elsewhere = self._is_held_elsewhere
-        self.mirrors.unfollowed = self._on_unfollowed
-        self.mirrors.is_needed = self._is_needed
-        self._heartbeat = Heartbeat(self.book, self.link, self.senders, self.bus, parts, self._probes, self._settings)
-        self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._heartbeat.revoked)
-        self._events.open(self.start)
+        self._events.open()
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
-        self.forwarding.open(self.process, self.frames)
-        self.servers.open(parts.app, parts.unfinished)
+        self.forwarding.open()
+        self.servers.open()
         self.start(self._follow_shared())
         self._heartbeat.open()
         self._takes_part = True
+
+    async def _follow_shared(self) -> None:
+        await self.mirrors.follow(SHARED)
+
+    async def secret(self, name: str) -> bytes:
+        """Return a secret that all nodes share. The first call makes it."""
+        return await self.book.secret(name)
 
     async def close(self) -> None:
         """Stop all work with other nodes, and close the link."""
@@ -174,12 +175,8 @@ class Cluster:
             return
         if self._takes_part:
             await self._end_own_token()
-            await self._heartbeat.close()
-            await self.forwarding.close()
-            await self.servers.close()
-            await self._probes.close()
-            await self._lost_nodes.close()
-            await self._turns.close()
+            for part in (self._heartbeat, self.forwarding, self.servers, self._probes, self._lost_nodes, self._turns):
+                await part.close()
             await self.mirrors.close()
             await self.client_rows.close()
         await self._tasks.close()
@@ -188,13 +185,17 @@ class Cluster:
 
     async def _end_own_token(self) -> None:
         try:
-            await self._parts.auth.end_own_token()
+            await self._here().auth.end_own_token()
         except HandspanError as error:
             _log.warning("The operator's token of this node is still valid: %s. Revoke it: handspan tokens", error)
 
     async def drain(self, seconds: float) -> None:
-        """Hand over the turns, and send the clients to other nodes. Clients that a call waits for go last."""
-        self.is_draining = self._heartbeat.is_draining = self._parts.peers.is_draining = True
+        """Hand over turns and MCP servers, and send the clients to other nodes. A second call does nothing."""
+        if not self.is_draining:
+            await asyncio.gather(self._drain(seconds), self.servers.drain(seconds))
+
+    async def _drain(self, seconds: float) -> None:
+        self.is_draining = self._heartbeat.is_draining = True
         try:
             await self._heartbeat.describe()
         except StoreError as error:
@@ -204,46 +205,95 @@ class Cluster:
         if is_probed:  # until a proxy has noticed that this node stops, it sends requests
             await asyncio.sleep(max(0.0, min(_NOTICE_SECONDS, seconds) - (time.monotonic() - began)))
 
-    def _hand_over_turn(self, session: str, owner: str) -> None:
-        self.start(self._draining.hand_over_turn(session, owner))
-
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
         self._tasks.start(work)
 
-    # Owners.
+    # Owners, sessions, calls and work.
 
     async def follow(self, owner: str) -> None:
         """Make the owner's clients and events on other nodes known to this node."""
-        if owner not in self._unfollow:
-            self._unfollow[owner] = self.bus.follow_owner(owner)
-        await self.mirrors.follow(owner)
+        await self.clients.follow(owner)
 
-    def _on_unfollowed(self, owner: str) -> None:
-        unfollow = self._unfollow.pop(owner, None)
-        if unfollow is not None:
-            unfollow()
+    def follow_session(self, session: str) -> Callable[[], None]:
+        """Get the events of this session's turns on other nodes, until the returned function is called."""
+        return self.bus.follow_session(session)
 
-    async def _follow_shared(self) -> None:
-        await self.mirrors.follow(SHARED)
+    def hand_over_turn(self, session: str, owner: str) -> bool:
+        """Hand a turn over to another node."""
+        self.start(self._draining.hand_over_turn(session, owner))
+        return True
 
-    def _is_needed(self, owner: str) -> bool:
-        """Whether the owner has a session, an open page or a client on this node."""
-        if owner == SHARED:
-            return True
-        parts = self._parts
-        has_page = parts.live.count(owner) > 0
-        return has_page or parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in parts.peers)
+    async def wait_for_turn(self, session: str) -> bool:
+        """Wait a moment for the end of a turn that another node runs."""
+        await self._turns.wait(session)
+        return True
 
-    # Clients of this node: `OtherNodes`.
+    async def abort_turn(self, session: str, owner: str) -> bool:
+        """Stop the session's turn on another node. Return False when no other node runs one."""
+        record = await self._store.conversations.find(session, owner=owner)
+        is_running = record is not None and record.state == "running"
+        if is_running:
+            self.bus.publish(AbortRequested(owner, session))
+        return is_running
+
+    def may_have_cut_off(self, session: str) -> bool:
+        """Return True: any node may have ended."""
+        return True
+
+    async def is_held_elsewhere(self, call_id: str) -> bool:
+        """Whether another node that is alive works on this call. That node then gets the person's answer itself.
+
+        A node that stops waits for no person: it has left the call.
+        """
+        holder = await self.book.holder_of(call_id)
+        if not holder or holder == self.book.own:
+            return False
+        has_left = any(node.id == holder and node.is_draining for node in await self.book.nodes())
+        return not has_left and await self._store.leases.is_alive(holder)
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long for what another node may do."""
+        await asyncio.sleep(seconds)
+        return True
+
+    async def wait_for(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait for an event that another node may cause, at most so long."""
+        await wait_for(seconds, event)
+
+    def share_tries(self, kind: str, count: Callable[[str], None]) -> Callable[[str], None]:
+        """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
+        return self.work.share_tries(kind, count)
+
+    def shared_requests(self, kind: str) -> SharedRequests:
+        """Return the requests of this kind, of which each is answered by one node."""
+        return self.work.shared_requests(kind)
+
+    async def do_once(self, name: str, work: Callable[[], Awaitable[None]], on_wait: Callable[[], None]) -> bool:
+        """Do this work once this node is the one that does it. Return False when another node does it by now."""
+        return await self.work.do_once(name, work, on_wait)
+
+    async def hold_work(self, name: str) -> bool:
+        """Take the work of this name if no other node has it. Return whether this node has it."""
+        return await self.work.hold(name)
+
+    async def leave_work(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+        await self.book.release(name)
+
+    def free_work(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of these works that this node may take: no node held them at the last look, either."""
+        return self.work.free(names)
+
+    # Clients of this node: `ClientNodes`.
 
     def take(self, peer_id: str) -> Waiting:
         """Return what is here of a client that was connected to another node: its calls, questions and tools."""
         return self.mirrors.take(peer_id)
 
-    def arrive(self, peer: Peer, frame: Connect) -> None:
+    def arrive(self, peer: Peer, frame: Connect) -> Relayed:
         """Tell the other nodes that this client is connected to this node now."""
-        self.client_rows.arrive(peer, frame)
+        return self.client_rows.arrive(peer, frame)
 
     def offer(self, peer: Peer) -> None:
         """Tell the other nodes that the tools of this client have changed."""
@@ -255,52 +305,8 @@ class Cluster:
 
     def end(self, peer: Peer, why: str) -> None:
         """Tell the other nodes that this client will not come back, unless it is sent away because this node stops."""
-        comes_back = "resume" in peer.can and not self._parts.peers.is_open  # then it connects to another node
+        comes_back = "resume" in peer.can and not self._here().peers.is_open  # then it connects to another node
         self.client_rows.leave(peer, is_over=not comes_back, why=why)
-
-    # Clients of other nodes: `MirrorHost`.
-
-    def take_waiting(self, record: ClientRecord) -> Waiting | None:
-        """Return what is left here of a client that was connected to this node before.
-
-        Return None when the client's connection to this node is newer than this record.
-        """
-        peer = self._parts.peers.find(record.peer)
-        if peer is None:
-            return Waiting()
-        if peer.relay is not None and not self.client_rows.is_older(record):
-            return None
-        self._parts.peers.replace(peer)
-        return _waiting_of(peer)
-
-    def appear(self, mirror: Mirror) -> None:
-        """Make a client of another node known to this node."""
-        if mirror.is_server:
-            self.servers.appear(mirror)
-            return
-        self._parts.unfinished.take_over(mirror.id, mirror.calls)
-        if mirror.calls.open and mirror.tools is not None:
-            mirror.tools.resume_calls()
-        record = mirror.record
-        if record.role == "device" and mirror.tools is not None:
-            self._parts.devices.appear(record.owner, record.label, record.name, mirror.tools.fingerprints())
-        self._publish_here(record.owner)
-
-    def disappear(self, mirror: Mirror) -> None:
-        """Note on this node that a client of another node is gone."""
-        if mirror.is_server:
-            self.servers.disappear(mirror)
-            return
-        if mirror.record.role == "device":
-            self._parts.devices.disappear(mirror.record.owner, mirror.record.label)
-        self._publish_here(mirror.record.owner)
-
-    def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
-        """Take an answer that no call waits for."""
-        if mirror.is_server:
-            self.start(self.servers.acknowledge_late(mirror, frame.call))
-        else:
-            self._parts.late(mirror, frame)
 
     def acknowledge(self, client: str, call_id: str) -> None:
         """Tell a client of another node that the result of this call is stored. `client`: the client's id, if known."""
@@ -309,30 +315,6 @@ class Cluster:
             mirror.calls.acknowledge_stored(call_id)
         else:  # an MCP server may have moved to another node while the call waited for it
             self.servers.acknowledge(call_id)
-
-    def _publish_here(self, owner: str) -> None:
-        """Tell the listeners of this node that the owner's tools and devices have changed."""
-        self.bus.publish_here(ToolsChanged(owner))
-        self.bus.publish_here(DeviceChanged(owner))
-
-    def share_tries(self, kind: str, limit: TryLimit) -> None:
-        """Let this limit count the tries of all nodes together."""
-        self._events.share_tries(kind, limit)
-
-    def shared_requests(self, kind: str) -> "KindOfRequests":
-        """Return the requests of this kind, of which each is answered by one node."""
-        return KindOfRequests(self.book, kind)
-
-    async def hold_work(self, name: str) -> bool:
-        """Take the work of this name if no other node has it. Return whether this node has it.
-
-        The work is free again when the node is lost.
-        """
-        return await self.book.hold(name) == self.book.own
-
-    async def leave_work(self, name: str) -> None:
-        """Leave the work of this name to another node."""
-        await self.book.release(name)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
@@ -353,21 +335,19 @@ class Cluster:
         """Let the process `node` answer a request. Raises `NoSuchNode` when that process is gone."""
         await self.forwarding.forward(node, scope, body, receive, send)
 
-    def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
+    def share_server(self, name: str) -> ServerShare:
+        """Return this node's part in an MCP server that is a program: one node runs it for all."""
+        return self.servers.share(name)
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> RoutedSessions:
         """Bring each MCP request to the node that has its session. `here` answers the requests for this node."""
         routes = SessionRoutes(self._session_key, self, here, longest)
-        self.forwarding.answer = routes.answer
-        return routes
+        self.forwarding.serve(routes.answer)
+        return RoutedSessions(routes.answer, routes.stamp)
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when no other node has this device."""
-        for mirror in self.mirrors:
-            is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
-            if is_meant and mirror.is_up:
-                dismissed = messages.ClientDismissed(owner, mirror.id, reason)
-                self.link.send(mirror.record.node, messages.DISMISS, messages.encode(dismissed))
-                return True
-        return False
+        return self.clients.dismiss(owner, label, reason)
 
     # Messages of other nodes.
 
@@ -380,66 +360,9 @@ class Cluster:
             _log.warning("A message of another node is not understood (%s): %s", kind, error)
             return None
 
-    def move(self, moved: messages.ClientMoved) -> None:
-        """Let a client go that has a newer connection to another node. Its calls wait for their answers from there."""
-        peer = self.client_rows.move(moved)
-        is_asked = peer is not None and peer.questions is not None and peer.questions.is_open
-        if peer is not None and (peer.is_moving or peer.calls.open or is_asked):
-            self.mirrors.take_over(_record_of(peer), _waiting_of(peer))
-
-    def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
-        """Send a device away that was forgotten on another node, and revoke its token."""
-        peer = self._parts.peers.find(dismissed.peer)
-        if peer is not None and peer.who.owner == dismissed.owner:
-            if "admin" not in peer.who.scopes:  # without the token of an admin, the operator would lose access
-                self.start(self._revoke(peer.token, peer.who.owner))
-            self._parts.peers.dismiss(peer, dismissed.reason)
-
-    async def _revoke(self, token: str, owner: str) -> None:
-        try:
-            await self._parts.auth.revoke(token, owner)
-        except HandspanError as error:
-            _log.error("The token of a forgotten device could not be revoked: %s", error)
-
-    # Work that is taken over.
-
-    async def _take_over(self, recovery: Recovery) -> None:
-        """Go on with the calls and turns that a lost node left open, as after a restart."""
-        parts = self._parts
-        taken = await parts.unfinished.open(self.grace)
-        parts.sessions.cut_off.update(recovery.closed)
-        for owner in {record.owner for record in taken}:
-            await self.follow(owner)
-        for peer_id in {record.tool.origin.connection for record in taken if record.tool.origin is not None}:
-            client = parts.peers.find(peer_id) or self.mirrors.find(peer_id)
-            if client is not None and client.tools is not None:
-                parts.unfinished.take_over(peer_id, client.calls)
-                if isinstance(client, Peer):
-                    self.client_rows.release_calls(client, taken)
-                client.tools.resume_calls()
-        self.servers.wake()
-        await parts.resumable.recover(recovery)
-
     def take_over_turn(self, offered: messages.TurnOffered) -> None:
         """Take over a turn that was handed over to this node."""
-        self.start(self._take_over_turn(offered.session, offered.owner))
-
-    async def _take_over_turn(self, session: str, owner: str) -> None:
-        """Go on with a turn that another node has handed over."""
-        if self.runs_turns and not self.is_draining:
-            await self.follow(owner)
-            self._parts.sessions.take_over_turn(session, owner)
-
-    async def _is_held_elsewhere(self, call_id: str) -> bool:
-        """Whether another node that is alive works on this call. That node then gets the person's answer itself.
-
-        A node that stops waits for no person: it has left the call.
-        """
-        holder = await self.book.holder_of(call_id)
-        if not holder or holder == self.book.own:
-            return False
-        has_left = any(node.id == holder and node.is_draining for node in await self.book.nodes())
-        return not has_left and await self._parts.app.store.leases.is_alive(holder)
+        self.start(self._taking_over.take_over_turn(offered.session, offered.owner))
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the other nodes counted this one as lost, and take over its calls."""
@@ -449,28 +372,12 @@ class Cluster:
         if not self._takes_part:  # this node has no clients and no calls yet
             return
         # Only these calls can outlive this node: the ledger has each of them, and other nodes take them over.
-        clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
+        clients = [peer.calls for peer in self._here().peers if "resume" in peer.can]
         clients += [mirror.calls for mirror in self.mirrors]
         self.start(end_taken_calls(clients, self.book))
         self.client_rows.add_all_again()
         self.servers.lose_all()
         self.mirrors.hint("")
-
-
-class KindOfRequests:
-    """The requests of one kind to which their client gave a key. Implements `SharedRequests`."""
-
-    def __init__(self, book: NodeBook, kind: str) -> None:
-        self._book = book
-        self._kind = kind
-
-    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request, unless a node answers it already, or has in the last `seconds`."""
-        return await self._book.claim_request(self._kind, owner, key, asked, seconds)
-
-    async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer of a claimed request. None: the request has no answer, and may be claimed again."""
-        await self._book.answer_request(self._kind, owner, key, answer)
 
 
 def _options(settings: ClusterSettings) -> LinkOptions:
@@ -487,24 +394,4 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         settings.tls_ca,
         settings.tls_cert,
         settings.tls_key,
-    )
-
-
-def _waiting_of(peer: Peer) -> Waiting:
-    """Return what is left here of a client that has connected to another node."""
-    return Waiting(peer.calls, peer.questions, peer.tools if peer.is_moving else None)
-
-
-def _record_of(peer: Peer) -> ClientRecord:
-    """Return the record of a client that was connected to this node, without its new node and its tools."""
-    return ClientRecord(
-        peer=peer.id,
-        owner=peer.who.owner,
-        node="",
-        epoch=0,
-        role=peer.role,
-        label=peer.label,
-        session=peer.session,
-        prefix=True,
-        capabilities=tuple(peer.can),
     )

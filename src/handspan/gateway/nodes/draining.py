@@ -15,7 +15,7 @@ from typing import Final
 from handspan.core.errors import StoreError
 from handspan.core.nodes import NodeBook, NodeLink, NodeRecord
 from handspan.gateway.clients.peer import Peer
-from handspan.gateway.nodes.events import ClusterParts
+from handspan.gateway.parts import Here
 from handspan.sources.nodes import messages
 
 _TICK_SECONDS: Final = 0.1
@@ -27,16 +27,16 @@ _log = logging.getLogger(__name__)
 class Draining:
     """Hands the work of this node over to other nodes."""
 
-    def __init__(self, book: NodeBook, link: NodeLink, parts: ClusterParts) -> None:
+    def __init__(self, book: NodeBook, link: NodeLink, here: Here) -> None:
         self._book = book
         self._link = link
-        self._parts = parts
+        self._here = here
 
     async def run(self, seconds: float) -> None:
         """Hand over turns and clients. Return when all are at other nodes, or after so many seconds."""
         nodes = await self._other_nodes()
         if any(runs_turns(one.role) for one in nodes):
-            self._parts.sessions.hand_over_turns()
+            self._here().sessions.hand_over_turns()
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             if self._is_over():
@@ -46,10 +46,10 @@ class Draining:
 
     def _is_over(self) -> bool:
         """Whether no client is left that can go now, or that is expected at another node."""
-        if any(peer.is_moving for peer in self._parts.peers):
+        if any(peer.is_moving for peer in self._here().peers):
             return False
         connected = self._connected()
-        is_working = self._parts.sessions.hands_over or _is_relaying(connected)
+        is_working = self._here().sessions.hands_over or _is_relaying(connected)
         return not connected or (not is_working and all(peer.is_awaited for peer in connected))
 
     def _send_away(self, seconds: float, *, has_successors: bool) -> None:
@@ -57,12 +57,12 @@ class Draining:
         idle = [peer for peer in self._connected() if not peer.is_awaited]
         for peer in idle[: max(1, int(len(idle) * _TICK_SECONDS / max(seconds, _TICK_SECONDS)))]:
             if has_successors:
-                self._parts.peers.move(peer)
+                self._here().peers.move(peer)
             elif peer.socket is not None:
                 peer.socket.close(1012, "this node stops: connect again")
 
     def _connected(self) -> list[Peer]:
-        return [peer for peer in self._parts.peers if peer.socket is not None and not peer.is_moving]
+        return [peer for peer in self._here().peers if peer.socket is not None and not peer.is_moving]
 
     async def hand_over_turn(self, session: str, owner: str) -> None:
         """Tell the node with the fewest turns that it can go on with the turn of this session."""
@@ -97,4 +97,4 @@ def runs_turns(role: str) -> bool:
 
 def _is_relaying(peers: Sequence[Peer]) -> bool:
     """Whether other nodes wait for one of these clients."""
-    return any(peer.relay is not None and peer.relay.is_awaited for peer in peers)
+    return any(peer.relay.is_awaited for peer in peers)

@@ -60,11 +60,12 @@ _unknown: Final = msgspec.msgpack.Decoder(RequestsUnknown)
 class RequestForwarding:
     """Passes requests on to other nodes, and answers the requests of other nodes."""
 
-    def __init__(self, link: NodeLink) -> None:
+    def __init__(self, link: NodeLink, own: str, frames: LargeFrames) -> None:
+        """`own`: the name under which this process gets messages."""
         self._link = link
-        self._own = ""
-        self._frames: LargeFrames
-        self.answer: ASGIApp | None = None
+        self._own = own
+        self._frames = frames
+        self._answer: ASGIApp | None = None
         """Answers the requests of other nodes; None while no door is open for them."""
         self._waiting: dict[str, _Awaited] = {}
         """The requests that other nodes answer."""
@@ -73,9 +74,12 @@ class RequestForwarding:
         self._probing: asyncio.Task[None] | None = None
         self._count = 0
 
-    def open(self, own: str, frames: LargeFrames) -> None:
-        """Begin to probe for lost parts. `own`: the name under which this process gets messages."""
-        self._own, self._frames = own, frames
+    def serve(self, answer: ASGIApp) -> None:
+        """Answer the requests of other nodes by this application."""
+        self._answer = answer
+
+    def open(self) -> None:
+        """Begin to probe for lost parts."""
         self._probing = asyncio.create_task(self._probe_often())
 
     async def close(self) -> None:
@@ -251,10 +255,10 @@ class RequestForwarding:
         request = served.request
         try:
             body = await self._frames.take(request.stored, request.owner) if request.stored else request.body
-            if self.answer is None or body is None:
+            if self._answer is None or body is None:
                 await send_whole(served.send, 404 if body is not None else 503, [JSON_HEADER], b"{}")
             else:
-                await self.answer(scope_of(request), served.receiver(body), served.send)
+                await self._answer(scope_of(request), served.receiver(body), served.send)
         except Exception:
             _log.exception("A request of another node could not be answered")
         finally:

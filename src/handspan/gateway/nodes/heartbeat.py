@@ -17,7 +17,7 @@ from handspan.core.bounded import BoundedDict
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.nodes import NodeBook
-from handspan.gateway.nodes.events import ClusterParts
+from handspan.gateway.parts import Here
 from handspan.sources.nodes.probes import Probes
 
 TICK_SECONDS: Final = 0.5
@@ -36,7 +36,8 @@ class Heartbeat:
         link: NatsLink,
         senders: Senders,
         bus: NatsBus,
-        parts: ClusterParts,
+        *,
+        here: Here,
         probes: Probes,
         settings: ClusterSettings,
     ) -> None:
@@ -44,9 +45,11 @@ class Heartbeat:
         self._link = link
         self._senders = senders
         self._bus = bus
-        self._parts = parts
+        self._here = here
         self._probes = probes
         self._settings = settings
+        self.is_cut_off = False
+        """Whether this node has no connection to the other nodes, while others have one."""
         self._down_since = 0.0
         self._looked_at = time.monotonic()
         """When the last look for revoked tokens that succeeded began."""
@@ -84,7 +87,7 @@ class Heartbeat:
                 _log.exception("This node could not tell the others about itself")
 
     def _load(self) -> dict[str, float]:
-        parts = self._parts
+        parts = self._here()
         return {
             "clients": float(len(parts.peers)),
             "devices": float(sum(peer.role == "device" for peer in parts.peers)),
@@ -105,7 +108,7 @@ class Heartbeat:
         self._looked_at = now
         for owner, token in found:
             if token not in self.revoked:
-                self._parts.auth.note_revoked(token)
+                self._here().auth.note_revoked(token)
                 self._bus.publish_here(TokenRevoked(owner, token))
 
     async def _look_for_link(self) -> None:
@@ -114,17 +117,16 @@ class Heartbeat:
         A node without a link is cut off if another one has a link, which the other one's lease shows: without a link no
         node renews it. If no node has a link, the clients are as well off here as anywhere.
         """
-        peers = self._parts.peers
         if self._link.is_up:
-            self._down_since, peers.is_cut_off = 0.0, False
+            self._down_since, self.is_cut_off = 0.0, False
             return
         self._down_since = self._down_since or time.monotonic()
         down_for = time.monotonic() - self._down_since
         if down_for <= self._settings.lease:  # the lease of a node without a link is not over yet
             return
-        peers.is_cut_off = await self._is_another_linked()
-        if peers.is_cut_off and down_for > self._settings.away:
-            for peer in peers:
+        self.is_cut_off = await self._is_another_linked()
+        if self.is_cut_off and down_for > self._settings.away:
+            for peer in self._here().peers:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node is cut off: connect again")
 

@@ -5,6 +5,7 @@ from typing import Final, Protocol
 from msgspec.msgpack import Decoder
 
 from handspan.gateway.nodes.client_rows import ClientRows
+from handspan.gateway.nodes.clients_elsewhere import ClientsElsewhere
 from handspan.gateway.nodes.forwarded import KINDS
 from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.servers import SharedServers, is_server
@@ -29,13 +30,8 @@ class MessageTargets(Protocol):
     client_rows: ClientRows
     mirrors: Mirrors
     servers: SharedServers
+    clients: ClientsElsewhere
     forwarding: RequestForwarding
-
-    def move(self, moved: messages.ClientMoved) -> None:
-        """Let a client go that has a newer connection to another node."""
-
-    def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
-        """Send a device away that was forgotten on another node."""
 
     def take_over_turn(self, offered: messages.TurnOffered) -> None:
         """Go on with a turn that was offered to this node."""
@@ -52,9 +48,9 @@ def take_message(targets: MessageTargets, kind: str, body: bytes) -> bytes | Non
         case messages.GONE:
             targets.mirrors.lose(_gone.decode(body))
         case messages.MOVED:
-            targets.move(_moved.decode(body))
+            targets.clients.move(_moved.decode(body))
         case messages.DISMISS:
-            targets.dismiss_here(_dismissed.decode(body))
+            targets.clients.dismiss_here(_dismissed.decode(body))
         case messages.TURN:
             targets.take_over_turn(_turn.decode(body))
         case messages.PROBE:

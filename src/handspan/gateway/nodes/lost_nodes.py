@@ -36,23 +36,27 @@ class LostNodes:
         book: NodeBook,
         take_over: TakeOver,
         take_over_turn: TakeOverTurn,
+        *,
         on_clients_lost: Callable[[], None],
+        runs_turns: bool,
     ) -> None:
-        """`on_clients_lost` is called when the rows of a lost node's clients have been deleted."""
+        """`on_clients_lost` is called when the rows of a lost node's clients have been deleted.
+
+        `runs_turns`: whether turns run on this node. A node without turns leaves the work of lost nodes to others.
+        """
         self._store = store
         self._book = book
         self._take_over = take_over
         self._take_over_turn = take_over_turn
         self._on_clients_lost = on_clients_lost
-        self.runs_turns = True
-        """Whether turns run on this node. A node without turns leaves the work of lost nodes to others."""
+        self._runs_turns = runs_turns
         self._recovering = asyncio.Lock()
         self._recovered_at = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
         """Begin to look for lost nodes, if this node can go on with their work."""
-        if not self.runs_turns:
+        if not self._runs_turns:
             return
         self._task = asyncio.create_task(self._look())
 
@@ -74,7 +78,7 @@ class LostNodes:
 
     async def recover(self) -> None:
         """Close or continue the work that lost nodes left open."""
-        if not self.runs_turns:
+        if not self._runs_turns:
             return
         async with self._recovering:
             self._recovered_at = time.monotonic()

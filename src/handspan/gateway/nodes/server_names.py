@@ -5,6 +5,7 @@ of a node go with the node.
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from handspan.core.nodes import NodeBook
@@ -17,7 +18,7 @@ _LOOK_SECONDS: Final = 1.0
 class ServerNames:
     """Tells the other nodes the names of this node's servers, and keeps the names of theirs on this node."""
 
-    def __init__(self, book: NodeBook, servers: McpServers) -> None:
+    def __init__(self, book: NodeBook, servers: Callable[[], McpServers]) -> None:
         self._book = book
         self._servers = servers
         self._looked_at = 0.0
@@ -31,11 +32,11 @@ class ServerNames:
             for lease, node in (await self._book.holders()).items()
             if lease.startswith(_LEASE)
         }
-        own = self._servers.names
+        own = self._servers().names
         for name in own - holders.keys():
             await self._book.hold(f"{_LEASE}{name}")
         for name in holders.keys() - own:
             if holders[name] == self._book.own:
                 await self._book.release(f"{_LEASE}{name}")
-        self._servers.keep_names(frozenset(name for name, node in holders.items() if node != self._book.own))
+        self._servers().keep_names(frozenset(name for name, node in holders.items() if node != self._book.own))
         self._looked_at = time.monotonic()

@@ -12,21 +12,18 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Protocol
 
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
-from handspan.core.artifacts import Artifacts
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import StoreError
 from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBook
-from handspan.core.store import Ledger
-from handspan.gateway.app import App
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.nodes.server_names import ServerNames
 from handspan.gateway.nodes.server_share import NodeShare, first_node, wait_for
+from handspan.gateway.parts import Here
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.nodes import messages
@@ -55,27 +52,31 @@ def is_server(peer: str) -> bool:
     return peer.startswith(_PREFIX)
 
 
+class ServerHost(MirrorHost, Protocol):
+    """What mirrors need of this node, and its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class SharedServers:
     """What this node does for the MCP servers that all nodes share: run some, and call the others through their nodes.
 
     Implements `RelayHost`.
     """
 
-    def __init__(self, host: MirrorHost, link: NatsLink, bus: NatsBus, node: str, away: float) -> None:
-        """`node`: the name of this node; `away`: seconds without the database after which this node's programs end."""
+    def __init__(self, host: ServerHost, link: NatsLink, bus: NatsBus, here: Here, *, away: float) -> None:
+        """`away`: seconds without the database after which this node's programs end."""
         self.link = link
         self.most_calls = _MAX_CALLS
         self.is_draining = False
         self.ready = asyncio.Event()
-        self.node = node
+        self.node = host.name
+        self._here = here
         self._host = host
         self._bus = bus
         self._away = away
-        self._mcp: McpServers
-        self._names: ServerNames
-        self._artifacts: Artifacts
-        self._folder: Path
-        self._read_pins: Callable[[], Coroutine[Any, Any, None]]
+        self._names = ServerNames(host.book, lambda: here().app.mcp)
         self._shares: dict[str, NodeShare] = {}
         """This node's part in each server, by the name of the server."""
         self._links: dict[str, NodeServerLink] = {}
@@ -95,8 +96,6 @@ class SharedServers:
         """When the database answered last."""
         self._gone: dict[str, float] = {}
         """Since when each node that has calls here is not among the living nodes."""
-        self._ledger: Ledger
-        self._unfinished: UnfinishedCalls
         self._ticking: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
@@ -116,12 +115,17 @@ class SharedServers:
 
     # Open and close.
 
-    def open(self, app: App, unfinished: UnfinishedCalls) -> None:
-        """Begin to claim servers. `unfinished`: the calls of lost nodes, which may have gone to servers."""
-        self._mcp, self._artifacts, self._folder = app.mcp, app.artifacts, app.settings.workspace
-        self._read_pins = app.read_pins
-        self._names = ServerNames(self.book, app.mcp)
-        self._ledger, self._unfinished = app.store.ledger, unfinished
+    @property
+    def _mcp(self) -> McpServers:
+        return self._here().app.mcp
+
+    @property
+    def _unfinished(self) -> UnfinishedCalls:
+        """The calls of lost nodes, which may have gone to servers."""
+        return self._here().unfinished
+
+    def open(self) -> None:
+        """Begin to claim servers."""
         self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
         self._ticking = asyncio.create_task(self._tick())
         self._opened_at = time.monotonic()
@@ -188,10 +192,13 @@ class SharedServers:
             epoch = await self.book.claim_server(record)
             if not epoch:
                 return None
-            await self._read_pins()
+            await self._here().app.read_pins()
         finally:
             self._claiming.discard(record.peer)  # if this failed after the row was entered, the next look removes it
-        hosted = HostedServer(record.peer, epoch, connection.run_named, self, self._artifacts, self._folder)
+        app = self._here().app
+        hosted = HostedServer(
+            record.peer, epoch, connection.run_named, self, artifacts=app.artifacts, folder=app.settings.workspace
+        )
         self._hosted[record.peer] = hosted
         while len(self._hosted) > _MAX_ENDED and next(iter(self._hosted.values())).is_over:
             self._hosted.popitem(last=False)
@@ -384,7 +391,7 @@ class SharedServers:
         The answer stays if the ledger says that the call is still open: another node waits for it.
         """
         with contextlib.suppress(StoreError):  # the database is away: the answer comes again
-            record = await self._ledger.find(call_id)
+            record = await self._here().store.ledger.find(call_id)
             if record is None or record.state == "done":
                 mirror.calls.acknowledge(call_id)
 

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.agent.sessions import Sessions
 from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Titled
 from handspan.core.messages import AssistantMessage, Text
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.gateway.parts import Here
 
 _LOOK_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.25
@@ -32,8 +32,8 @@ class _Watched(Struct):
 class TurnsElsewhere:
     """Passes the events of turns on other nodes to the clients of this node."""
 
-    def __init__(self, sessions: Sessions, conversations: Conversations) -> None:
-        self._sessions = sessions
+    def __init__(self, here: Here, conversations: Conversations) -> None:
+        self._here = here
         self._conversations = conversations
         self._running: dict[str, _Watched] = {}
         """The turns on other nodes, by their sessions."""
@@ -58,7 +58,7 @@ class TurnsElsewhere:
             self._running.pop(published.session, None)
             if published.session in self._ended:
                 self._ended[published.session].set()
-        session = self._sessions.find(published.session, published.owner)
+        session = self._here().sessions.find(published.session, published.owner)
         if session is None:
             return
         if not is_over and type(published.event) is not Titled:  # the title comes after the end
@@ -67,7 +67,7 @@ class TurnsElsewhere:
 
     def on_abort(self, asked: AbortRequested) -> None:
         """Stop the turns of this session that run on this node."""
-        session = self._sessions.find(asked.session, asked.owner)
+        session = self._here().sessions.find(asked.session, asked.owner)
         if session is not None:
             for turn in session.turns:
                 turn.abort()
@@ -102,7 +102,7 @@ class TurnsElsewhere:
         if record is not None and record.state == "running":
             return
         self._running.pop(session_id, None)
-        session = self._sessions.find(session_id, watched.owner)
+        session = self._here().sessions.find(session_id, watched.owner)
         if session is None or session.listeners.elsewhere != watched.turn:
             return
         session.listeners.tell_elsewhere(

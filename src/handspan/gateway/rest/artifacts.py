@@ -20,7 +20,7 @@ family: Final = Family("artifacts")
 @family.post("/api/artifacts", "device", status=201, takes=BINARY, size="upload", also_refuses=(404,))
 async def upload(request: RestRequest, query: UploadQuery) -> ArtifactView:
     """Store the body of this request as an artifact. `Content-Type` is its media type."""
-    asgi, artifacts, limits = request.asgi, request.parts.artifacts, request.parts.limits
+    asgi, artifacts, limits = request.asgi, request.parts.artifacts, request.rest.limits
     await _check_session(request, query.session)
     ref = await artifacts.receive(
         read_pieces(asgi, limits.of("upload"), limits.seconds),

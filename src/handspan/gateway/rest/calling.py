@@ -66,17 +66,17 @@ async def call_tool(
         call_id = await parts.store.idempotency.call_id(request.owner, key)
         found = await _same_call(request, call_id, key, asked)
     if found is None:
-        if not parts.at_work.is_open:
+        if not request.rest.at_work.is_open:
             raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         found = RunningCall(call_id, request.owner)
         box = parts.app.registry.toolbox(agent, request.who, body.session)
         known = box.find(name)
         if known is None or known.origin.kind == "plugin":
             await parts.app.refresh_tools()  # the tool's file may have come, or changed, a moment ago
-        caller = Caller(request.who, agent, box, body.session, found.report, found.ask, parts.at_work.is_closing)
+        caller = Caller(request.who, agent, box, body.session, found.report, found.ask, request.rest.at_work.is_closing)
         call = ToolCall(name, body.args, call_id, request=fingerprint(list(asked)).hex() if key else "")
         found.task = asyncio.create_task(parts.app.engine.call(call, caller))
-        parts.at_work.add(found)
+        request.rest.at_work.add(found)
     kind = preferred_stream(request.asgi.headers.get("accept", ""))
     if kind is not None:
         return _stream(request, found, kind, goes_on=bool(key) or _prefers_async(headers.prefer))
@@ -90,9 +90,9 @@ async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked
 
     Raises `Refusal` when the key was used for another call.
     """
-    known, wanted = request.parts.asked_calls, fingerprint(list(asked))
+    known, wanted = request.rest.asked_calls, fingerprint(list(asked))
     record = await request.parts.store.ledger.find(call_id)
-    running = request.parts.at_work.find(call_id)
+    running = request.rest.at_work.find(call_id)
     before = known.find(call_id)
     is_same = before == wanted if before is not None else record is None or _is_request_of(record, asked, wanted)
     if not is_same:
@@ -112,9 +112,8 @@ def _is_request_of(record: CallRecord, asked: _Asked, wanted: bytes) -> bool:
 
 async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallRecord:
     """Return the record of a call that runs on another node, with its result if that comes while the request waits."""
-    end = time.monotonic() + request.parts.wait_seconds
-    while record.state == "started" and request.parts.cluster is not None and time.monotonic() < end:
-        await asyncio.sleep(_MOMENT)
+    end, nodes = time.monotonic() + request.rest.wait_seconds, request.parts.nodes
+    while record.state == "started" and time.monotonic() < end and await nodes.pause(_MOMENT):
         record = await request.parts.store.ledger.find(record.id) or record
     return record
 
@@ -125,12 +124,12 @@ async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallReco
 async def _answer(request: RestRequest, running: RunningCall) -> Reply:
     """Return the result, if it comes while the request waits. The request does not wait for a person."""
     task = running.task
-    await wait_for_first(task, running.asked, seconds=request.parts.wait_seconds)
+    await wait_for_first(task, running.asked, seconds=request.rest.wait_seconds)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
     record = await request.parts.store.ledger.find(running.id)
     is_left = record is not None and record.state != "done"
-    if task.cancelled() and not request.parts.at_work.is_open and not is_left:
+    if task.cancelled() and not request.rest.at_work.is_open and not is_left:
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     if record is not None:  # the ledger decides: another process may have used this id first
         if task.done():

@@ -67,7 +67,7 @@ async def timings(request: RestRequest, query: TimingQuery) -> TimingList:
 @family.get("/api/calls/{call_id}")
 async def call(request: RestRequest, call_id: str, query: WaitQuery) -> CallRecordView:
     """One call. With `wait`, the answer waits so many seconds for the call's result."""
-    ledger, running = request.parts.store.ledger, request.parts.at_work.find(call_id)
+    ledger, running = request.parts.store.ledger, request.rest.at_work.find(call_id)
     if running is not None and running.owner == request.owner and await ledger.find(call_id) is None:
         # The call has begun, and is not in the ledger yet.
         await wait_for_first(running.task, seconds=query.wait or _MOMENT)
@@ -93,10 +93,10 @@ async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
 
     The call of a turn is refused (409): it ends with its turn, which `/api/sessions/{session_id}/abort` stops.
     """
-    ledger, running = request.parts.store.ledger, request.parts.at_work.find(call_id)
+    ledger, running = request.parts.store.ledger, request.rest.at_work.find(call_id)
     if running is not None and running.owner == request.owner:
         running.task.cancel()
-        await asyncio.wait([running.task], timeout=request.parts.wait_seconds)
+        await asyncio.wait([running.task], timeout=request.rest.wait_seconds)
         return await _render_record(request, await ledger.get(call_id, owner=request.owner))
     record = await ledger.get(call_id, owner=request.owner)
     if isinstance(record.result, UnsetType) and record.session:
@@ -122,7 +122,7 @@ async def usage(request: RestRequest, query: UsageQuery) -> UsageList:
 
 async def _wait(request: RestRequest, call_id: str, seconds: float) -> None:
     """Wait so many seconds for the result of a call, which may run here or wait in the ledger."""
-    running = request.parts.at_work.find(call_id)
+    running = request.rest.at_work.find(call_id)
     if running is not None:
         await wait_for_first(running.task, seconds=seconds)
         return

@@ -94,7 +94,7 @@ async def unpair_sender(request: RestRequest, name: str, sender: str) -> SenderC
 )
 async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders) -> SignedAnswer | Reply:
     """Take a message of a person, signed by the program that passes it on. A signature is good once, for 5 minutes."""
-    limits = request.parts.limits
+    limits = request.rest.limits
     body = await read_body(request.asgi, limits.of("small"), limits.seconds)
     channel = None if request.parts.channels is None else request.parts.channels.find_webhook(name)
     # An unknown channel is refused like a wrong signature: without the secret nothing can be learned.
@@ -110,7 +110,7 @@ async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders
 
 async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
     """Give the message to its channel, and answer how it was taken. Raises `Refusal` if it was not."""
-    if not request.parts.sessions.runs_turns:
+    if not request.parts.nodes.runs_turns:
         raise NoTurnsHere
     try:
         taken = await _door(request).receive(message)

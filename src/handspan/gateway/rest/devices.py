@@ -3,12 +3,24 @@
 from typing import Final
 
 from handspan.gateway.clients.device_info import DeviceInfo
+from handspan.gateway.entry.auth import ADMIN
+from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 from handspan.gateway.http.routing import moment
+from handspan.gateway.parts import GatewayParts
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, NewLabel, Relabelled, SeenDevice
 
 family: Final = Family("devices")
+_REVOKE: Final = "`handspan tokens` lists all tokens, and `handspan tokens revoke ID` revokes one."
+_ADMIN_TOKEN: Final = f"It used a token with the scope 'admin', which serves more than this device. {_REVOKE}"
+_SHARED_TOKEN: Final = (
+    "It also lets in {others}, so the device can come back. `handspan tokens revoke {id}` revokes it: then all of them "
+    "have to be paired again."
+)
+_UNKNOWN_TOKEN: Final = (
+    f"Which token it used is not known: it has not connected since the gateway keeps that. {_REVOKE}"
+)
 
 
 @family.get("/api/devices")
@@ -33,7 +45,7 @@ async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
     `revoked` is false where its token stays valid; `still_valid` says why: it has the scope `admin`, or lets in other
     devices, which `serves` names. `DELETE /api/tokens/{token_id}` revokes it all the same.
     """
-    forgotten = await request.parts.forget_device(label, request.owner)
+    forgotten = await forget(request.parts, label, request.owner)
     if forgotten is None:
         raise not_found("device", label)
     request.publish("devices", label=label, change="revoked")
@@ -54,3 +66,43 @@ def _render_device(device: DeviceInfo) -> DeviceView:
     about = (device.tools, device.changed, device.notes.description, device.notes.scopes, device.notes.notes)
     names = (device.connected_as, device.notice, list(device.refused))
     return DeviceView(device.id, device.label, device.name, device.connected, seen, *about, *names)
+
+
+async def forget(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevice | None:
+    """Forget a device, connected or away, and close its connection. Return None when there is none.
+
+    Its token is revoked, unless that would end other devices or the operator's access: the person decides that.
+    """
+    token = await gateway.devices.find_token(label, owner)
+    if token is None:
+        return None
+    serves = gateway.devices.find_sharing(label, owner)
+    still_valid = await _revoke_token_of_device(gateway, token, owner, serves)
+    label_now = gateway.devices.label_now(label, owner) or label
+    for peer in gateway.peers:
+        if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
+            gateway.peers.dismiss(peer)
+    gateway.nodes.dismiss(owner, label_now, "it was forgotten here")
+    await gateway.devices.forget(label, owner)
+    is_spared = still_valid not in ("", _ADMIN_TOKEN, _UNKNOWN_TOKEN)
+    spared = (serves, token[:TOKEN_ID_LENGTH]) if is_spared else ([], "")
+    return ForgottenDevice(not still_valid, label, still_valid, *spared)
+
+
+async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str, serves: list[str]) -> str:
+    """Revoke the token (its hash) that a device connected with last. Return why it is still valid; empty: it is not.
+
+    An admin token is not revoked: the operator would lose access. Nor is one that also `serves` other devices.
+    """
+    if not token:
+        return _UNKNOWN_TOKEN
+    known = next((one for one in await gateway.store.tokens.all(owner=owner) if one.hash == token), None)
+    if known is None or known.revoked is not None:
+        return ""
+    if ADMIN in known.scopes:
+        return _ADMIN_TOKEN
+    if serves:
+        others = ", ".join(map(repr, serves))
+        return _SHARED_TOKEN.format(others=others, id=token[:TOKEN_ID_LENGTH])
+    await gateway.auth.revoke(token, owner)
+    return ""

@@ -43,7 +43,7 @@ async def reload_settings(request: RestRequest) -> ReloadedSettings:
     """
     before = await _describe_model(request)
     try:
-        applied, needs_restart = await request.parts.reload()
+        applied, needs_restart = await request.parts.reloading.reload()
     except ConfigError as error:
         raise Refusal(409, "settings", str(error)) from None
     after = await _describe_model(request)

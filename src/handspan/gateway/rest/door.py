@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
-
 from handspan.core.bus import TokenRevoked
-from handspan.gateway.entry.auth import ADMIN
-from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
-from handspan.gateway.http.idempotency import AnswerCodec
+from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest import (
@@ -35,9 +33,8 @@ from handspan.gateway.rest import (
     webhook,
 )
 from handspan.gateway.rest.errors import as_response, refusal_of
-from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.rest.route import Operation
-from handspan.wire.rest.devices import ForgottenDevice
+from handspan.gateway.rest.state import BodyLimits, RestState
 
 _FAMILIES: Final = (
     status.family,
@@ -62,15 +59,7 @@ _FAMILIES: Final = (
 )
 """The routes of every module of this folder that has some."""
 
-_REVOKE: Final = "`handspan tokens` lists all tokens, and `handspan tokens revoke ID` revokes one."
-_ADMIN_TOKEN: Final = f"It used a token with the scope 'admin', which serves more than this device. {_REVOKE}"
-_SHARED_TOKEN: Final = (
-    "It also lets in {others}, so the device can come back. `handspan tokens revoke {id}` revokes it: then all of them "
-    "have to be paired again."
-)
-_UNKNOWN_TOKEN: Final = (
-    f"Which token it used is not known: it has not connected since the gateway keeps that. {_REVOKE}"
-)
+_REPLAY_SECONDS: Final = 300.0
 
 
 def operations() -> Iterator[Operation]:
@@ -81,36 +70,35 @@ def operations() -> Iterator[Operation]:
 
 def open_door(gateway: GatewayParts) -> Door:
     """Return the door for REST requests that authentication let in."""
-    limits = gateway.app.settings.gateway
-    parts = RestParts(
-        app=gateway.app,
-        bus=gateway.bus,
-        cluster=gateway.cluster,
-        artifacts=gateway.app.artifacts,
-        auth=gateway.auth,
-        sessions=gateway.sessions,
-        questions=gateway.questions,
-        devices=gateway.devices,
-        forget_device=partial(forget_device, gateway),
-        pairing=gateway.pairing,
+    state = make_state(gateway)
+    return Door(router(gateway, state), drain=state.drain, count_running=state.at_work.__len__)
+
+
+def make_state(gateway: GatewayParts) -> RestState:
+    """Return the state of a new door."""
+    settings, nodes = gateway.app.settings.gateway, gateway.nodes
+    state = RestState(
         live=gateway.live,
-        metrics=gateway.metrics,
-        channels=gateway.channels,
-        model_choice=gateway.model_choice,
-        choice_at_once=gateway.choice_at_once,
-        forget_models=gateway.forget_models,
-        reload=gateway.reload,
-        limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
+        limits=BodyLimits(large=settings.request_bytes, upload=settings.upload_bytes),
+        webhook_answers=Replays(
+            _REPLAY_SECONDS,
+            shared=nodes.shared_requests("webhook"),
+            codec=webhook.WebhookCodec,
+            conflict=_used_for_another,
+        ),
+        webhook_tries=TryLimit(30, 60.0, share=partial(nodes.share_tries, "webhook")),
     )
-    if gateway.cluster is not None:
-        gateway.cluster.share_tries("webhook", parts.webhook_tries)
-        codec: AnswerCodec[Struct] = webhook.WebhookCodec()
-        parts.webhook_answers.share(gateway.cluster.shared_requests("webhook"), codec)
-    gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
-    return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
+    gateway.bus.subscribe(TokenRevoked, lambda event: state.at_work.drop(event.token))
+    return state
 
 
-def router(parts: RestParts) -> Router:
+def _used_for_another(key: str) -> Refusal:
+    return Refusal(
+        409, "idempotency_conflict", f"The key {key!r} was used for another message. Use a new one for this."
+    )
+
+
+def router(parts: GatewayParts, state: RestState) -> Router:
     """Return the ASGI application of REST."""
 
     def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
@@ -126,46 +114,5 @@ def router(parts: RestParts) -> Router:
     )
     table: dict[str, dict[str, Endpoint]] = {}
     for operation in operations():
-        table.setdefault(operation.path, {})[operation.method] = operation.endpoint(parts)
+        table.setdefault(operation.path, {})[operation.method] = operation.endpoint(parts, state)
     return Router(table, envelope)
-
-
-async def forget_device(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevice | None:
-    """Forget a device, connected or away, and close its connection. Return None when there is none.
-
-    Its token is revoked, unless that would end other devices or the operator's access: the person decides that.
-    """
-    token = await gateway.devices.find_token(label, owner)
-    if token is None:
-        return None
-    serves = gateway.devices.find_sharing(label, owner)
-    still_valid = await _revoke_token_of_device(gateway, token, owner, serves)
-    label_now = gateway.devices.label_now(label, owner) or label
-    for peer in gateway.peers:
-        if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
-            gateway.peers.dismiss(peer)
-    if gateway.cluster is not None:
-        gateway.cluster.dismiss(owner, label_now, "it was forgotten here")
-    await gateway.devices.forget(label, owner)
-    is_spared = still_valid not in ("", _ADMIN_TOKEN, _UNKNOWN_TOKEN)
-    spared = (serves, token[:TOKEN_ID_LENGTH]) if is_spared else ([], "")
-    return ForgottenDevice(not still_valid, label, still_valid, *spared)
-
-
-async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str, serves: list[str]) -> str:
-    """Revoke the token (its hash) that a device connected with last. Return why it is still valid; empty: it is not.
-
-    An admin token is not revoked: the operator would lose access. Nor is one that also `serves` other devices.
-    """
-    if not token:
-        return _UNKNOWN_TOKEN
-    known = next((one for one in await gateway.store.tokens.all(owner=owner) if one.hash == token), None)
-    if known is None or known.revoked is not None:
-        return ""
-    if ADMIN in known.scopes:
-        return _ADMIN_TOKEN
-    if serves:
-        others = ", ".join(map(repr, serves))
-        return _SHARED_TOKEN.format(others=others, id=token[:TOKEN_ID_LENGTH])
-    await gateway.auth.revoke(token, owner)
-    return ""

@@ -159,5 +159,5 @@ def _render_server(request: RestRequest, connection: McpConnection) -> McpServer
         " ".join((server.command, *server.args)) if is_admin and server.command else server.url if is_admin else "",
         state.reason if is_admin else "",
         tuple(f"{broken.where}: {broken.problem}" for broken in state.broken) if is_admin else (),
-        "" if connection.share is None else connection.share.node,
+        connection.share.node,
     )

@@ -63,14 +63,12 @@ async def which_model(request: RestRequest, query: WhichModel) -> ChosenModel:
 
 async def choose_model(request: RestRequest, named: str, *, at_once: bool = False) -> ChosenModel:
     """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
-    app, given, known = request.parts.app, request.parts.model_choice, request.parts.choice_at_once
+    app, models = request.parts.app, request.parts.models
     try:
-        if not named and at_once and known is not None:
-            chosen = known()
-        elif not named and given is not None:
-            chosen = await given()
-        else:
+        if named:
             chosen = choose(app.models.settings, app.guard, os.environ, named)
+        else:
+            chosen = models.default_at_once() if at_once else await models.default()
     except ConfigError as error:
         if not named:
             raise

@@ -12,9 +12,7 @@ family: Final = Family("nodes")
 @family.get("/api/nodes", "admin")
 async def nodes(request: RestRequest) -> NodeList:
     """All nodes: who is there, since when, with which version and load. None where the gateway is alone."""
-    cluster = request.parts.cluster
-    if cluster is None:
-        return NodeList([])
+    every = request.parts.nodes
     return NodeList(
         [
             ListedNode(
@@ -27,8 +25,8 @@ async def nodes(request: RestRequest) -> NodeList:
                 one.lag,
                 one.is_draining,
                 one.load,
-                cluster.is_here(one.id),
+                every.is_here(one.id),
             )
-            for one in await cluster.nodes()
+            for one in await every.nodes()
         ]
     )

@@ -29,7 +29,8 @@ from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
-from handspan.gateway.rest.parts import BodySize, RestParts
+from handspan.gateway.parts import GatewayParts
+from handspan.gateway.rest.state import BodySize, RestState
 from handspan.gateway.rest.wrong_fields import explain_error
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
@@ -52,9 +53,10 @@ _LARGE_BODIES: Final = "gateway.request_bytes"
 
 
 class RestRequest(Struct, frozen=True):
-    """One request: the caller, and the parts of the gateway that it may use."""
+    """One request: the caller, the parts of the gateway, and the state of the door."""
 
-    parts: RestParts
+    parts: GatewayParts
+    rest: RestState
     asgi: AsgiRequest
     admitted: Admitted | None
     """None: the route is open."""
@@ -154,11 +156,11 @@ class Operation:
         found |= {400, 408, 413} if form.body or self.takes != JSON else set()
         return tuple(sorted(found))
 
-    def endpoint(self, parts: RestParts) -> Endpoint:
+    def endpoint(self, parts: GatewayParts, rest: RestState) -> Endpoint:
         """Return this operation as an entry of a router's table."""
 
         async def read(request: AsgiRequest) -> dict[str, object]:
-            return await self._arguments(RestRequest(parts, request, self._check_right(request)))
+            return await self._arguments(RestRequest(parts, rest, request, self._check_right(request)))
 
         return Endpoint(read, self.work, self._response)
 
@@ -187,7 +189,7 @@ class Operation:
             sent = {name: value for name, value in asgi.headers.items() if name in wanted}
             arguments["headers"] = _decode(sent, form.headers, "headers", strict=False)
         if form.body is not None:
-            limits = request.parts.limits
+            limits = request.rest.limits
             limit = sys.maxsize if INSIDE in asgi.scope.get("extensions", {}) else limits.of(self.size)
             if self.lenient:
                 arguments["body"] = _decode_leniently(await read_json_or_null(asgi, limit, limits.seconds), form.body)

@@ -35,12 +35,11 @@ async def health(request: RestRequest) -> Health:
 @family.get("/ready", "open", also_refuses=(503,))
 async def ready(request: RestRequest) -> Ready:
     """Whether the gateway can do work: it begins new work, and its store takes writes."""
-    cluster = request.parts.cluster
-    if cluster is not None:
-        cluster.note_probe()
-    if not request.parts.at_work.is_open or (cluster is not None and cluster.is_draining):
+    nodes = request.parts.nodes
+    nodes.note_probe()
+    if nodes.is_draining or not request.rest.at_work.is_open:
         raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-    if cluster is not None and cluster.is_cut_off:
+    if nodes.is_cut_off:
         raise Refusal(503, "cut_off", "This node has no connection to the other nodes: ask another one.", 5)
     if problem := await request.parts.store.check_writes():
         _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details

@@ -55,7 +55,7 @@ async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeade
 
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
-        answered = await request.parts.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
+        answered = await request.rest.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
     except Exception as error:  # the first request with this key failed: only its own caller gets the error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
@@ -67,7 +67,7 @@ async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeade
 
 
 def _check_tries(request: RestRequest) -> None:
-    tries, address = request.parts.webhook_tries, address_of(request.asgi.scope)
+    tries, address = request.rest.webhook_tries, address_of(request.asgi.scope)
     if wait := tries.wait(address):
         text = f"Too many messages came from this address: wait {math.ceil(wait)} s."
         raise Refusal(429, "rate_limited", text, wait)

@@ -13,8 +13,9 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from handspan.core.bus import Bus, LoginRequested, QuestionEnded, QuestionOpened
+from handspan.core.bus import LoginRequested, QuestionEnded, QuestionOpened
 from handspan.core.errors import InvalidAnswer
+from handspan.core.nodes import Nodes
 from handspan.core.question_checks import check_answer, check_question, clean_question
 from handspan.core.question_rights import AnsweringClient
 from handspan.core.questions import FIRST_KINDS, Answer, Opened, Question, ignore_opened
@@ -47,22 +48,19 @@ class _Waiting:
 class AwaitedQuestions:
     """Asks people over all their clients. The first answer counts, also across a restart."""
 
-    def __init__(self, bus: Bus) -> None:
-        """`bus` gets an event when a question can be answered, and when it no longer can."""
-        self._bus = bus
+    def __init__(self, nodes: Nodes, book: QuestionBook, resume: ResumeCall) -> None:
+        """All nodes learn when a question can be answered, and when it no longer can.
+
+        `book` stores the questions. `resume` gets each answered question whose call no longer waits here.
+        """
+        self._nodes = nodes
+        self._bus = nodes.bus
+        self._book = book
+        self._resume = resume
         self._waiting: dict[str, _Waiting] = {}
         self._given_up: dict[str, float] = {}
         """Questions whose tools were cancelled, and when each expires in the store too."""
-        self.poll_seconds: float | None = None
-        """Seconds between two looks for an answer that another node took; None: there are no other nodes."""
         self._can_hand_over: CanHandOver = _never
-        self._book: QuestionBook
-        self._resume: ResumeCall
-
-    def open(self, book: QuestionBook, resume: ResumeCall) -> None:
-        """Store questions in this book. `resume` gets each answered question whose call no longer waits here."""
-        self._book = book
-        self._resume = resume
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
         """Return all open questions of this owner; `expires_in` is the time that is left."""
@@ -173,7 +171,7 @@ class AwaitedQuestions:
                 if self._can_hand_over(question.call_id):
                     raise AnswerComesLater
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(seconds, self.poll_seconds or seconds)):
+                    async with asyncio.timeout(min(seconds, self._nodes.poll_seconds)):
                         await waiting.has_changed.wait()
                 if not waiting.is_answered:  # else each call that waits has to see it
                     waiting.has_changed.clear()

@@ -4,7 +4,6 @@ The process that asked is gone, and with it the turn. The ledger has the call, t
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
@@ -37,13 +36,12 @@ class ResumableCalls:
     def __init__(
         self, store: Store, engine: Engine, loader: ConversationLoader, agents: Agents, sessions: Sessions
     ) -> None:
+        self._nodes = sessions.nodes
         self._store = store
         self._engine = engine
         self._loader = loader
         self._agents = agents
         self._sessions = sessions
-        self.is_held_elsewhere: Callable[[str], Awaitable[bool]] | None = None
-        """Returns whether another node works on the call with this id; None: there are no other nodes."""
 
     def end_expired(self, call_id: str) -> None:
         """Resume the turn of a call that has expired."""
@@ -72,7 +70,7 @@ class ResumableCalls:
     async def _resume(self, call_id: str) -> None:
         """Run the call, unless another node works on it, and resume its turn."""
         try:
-            if self.is_held_elsewhere is not None and await self.is_held_elsewhere(call_id):
+            if await self._nodes.is_held_elsewhere(call_id):
                 return
             record = await self._store.ledger.find(call_id)
             if record is not None:

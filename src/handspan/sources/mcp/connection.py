@@ -33,7 +33,7 @@ from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.opening import LinkOpener, ServerLost, describe_failure
-from handspan.sources.mcp.sharing import NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
+from handspan.sources.mcp.sharing import OWN_SERVER, NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
 from handspan.sources.mcp.tools import McpTool, ToolRules, make_tools
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class McpConnection:
         opener: LinkOpener,
         changed: "Callable[[McpConnection], None]",
         logins: McpLogins,
-        share: ServerShare | None = None,
+        share: ServerShare = OWN_SERVER,
     ) -> None:
         """`changed` is called after each read of the server's list.
 
@@ -130,8 +130,7 @@ class McpConnection:
         self._refuse_waiting(_CLOSED)
         self._registry.replace(self.origin, [])
         self._state = SourceState()
-        if self.share is not None:
-            await self.share.close()
+        await self.share.close()
 
     async def settle(self, seconds: float) -> None:
         """Try to connect now if the server is not up. Return after a success, a failure, or `seconds`."""
@@ -271,12 +270,12 @@ class McpConnection:
 
     async def _connect(self) -> None:
         """Use the server, on this node or another, until its link is lost or idle."""
-        while self.share is not None and (elsewhere := await self.share.claim()) is not None:
+        while (elsewhere := await self.share.claim()) is not None:
             await self._serve_elsewhere(elsewhere)
         self._wanted.clear()
         async with self._opener.open() as link:
             await self._serve(link)
-            if link.lost.is_set() and (self.share is None or self.share.is_held):
+            if link.lost.is_set() and self.share.is_held:
                 raise ServerLost("its link was lost")
 
     async def _rest(self, reason: str) -> None:
@@ -292,8 +291,7 @@ class McpConnection:
         if failures == 1:
             return
         self._registry.replace(self.origin, [])
-        if self.share is not None:
-            await self.share.release()  # another node may be able to run the server
+        await self.share.release()  # another node may be able to run the server
         pause = min(_LONGEST_PAUSE, 2.0 ** (failures - 2)) * random.uniform(0.8, 1.2)
         # What the server said is for the operator alone: calls that wait get the reason without it.
         told = f"{reason}. It said last: {said}" if said else reason
@@ -351,7 +349,7 @@ class McpConnection:
     async def _serve(self, link: "McpLink") -> None:
         """Keep the tools right until the link is lost, or no call has used it for long."""
         await self._read_tools(link)
-        if self.share is not None and not self.share.is_held:
+        if not self.share.is_held:
             return  # while the program started, another node got the lease
         self._use(_Route(partial(self._run_here, link), link.lost))
         async with asyncio.TaskGroup() as tasks:

@@ -22,10 +22,10 @@ from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
+from handspan.sources.mcp.sharing import OWN_SERVER, ServerShare, ServerSnapshot, own_server
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.connection import McpConnection
-    from handspan.sources.mcp.sharing import ServerShare, ServerSnapshot
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,12 @@ class McpServers:
         logins: McpLogins,
         questions: Questions | None = None,
         file: Path | None = None,
+        share: Callable[[str], ServerShare] = own_server,
     ) -> None:
-        """`file`: where servers that are added at run time are stored; None: nowhere."""
+        """`file`: where servers that are added at run time are stored; None: nowhere.
+
+        `share` returns this node's share in a program that one node runs for all.
+        """
         self._settings = dict(servers)
         self._file = file
         self._stored = set() if file is None else set(read_servers(file))
@@ -69,8 +73,7 @@ class McpServers:
         self._connections: dict[str, McpConnection] = {}
         self._foreign: set[str] = set()
         """Servers that are not in the settings of this node: another node runs them."""
-        self.share: Callable[[str], ServerShare] | None = None
-        """Returns this node's share in a program that one node of several runs; None: there are no other nodes."""
+        self._share = share
         self._changing = asyncio.Lock()
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -237,7 +240,7 @@ class McpServers:
         await self.remove(name)
         self.logins.renew(name)
         is_shared = bool(server.command) or is_foreign
-        share = self.share(name) if self.share is not None and is_shared else None
+        share = self._share(name) if is_shared else OWN_SERVER
         opener = opening.LinkOpener(name, server, self._guard, self._cleaner, self._secret, self._folder, self.logins)
         opened = connection.McpConnection(name, server, self._registry, opener, self._ask_trust, self.logins, share)
         self._connections[name] = opened
@@ -280,8 +283,8 @@ class McpServers:
         Raises `LinkDown` and `NoSuchNode` when the node that runs it can't be asked.
         """
         connection = self._connections.get(name)
-        share = None if connection is None else connection.share
-        return self.trust_here(name) if share is None or share.is_held else await share.trust()
+        share = OWN_SERVER if connection is None else connection.share
+        return self.trust_here(name) if share.is_held else await share.trust()
 
     def trust_here(self, name: str) -> list[str]:
         """Accept all definitions of a server that this node runs. Return the names of the tools."""

@@ -1,11 +1,11 @@
 """A program that one node of several runs, and that all of them use (SPEC K2): what its connection needs for that.
 
 One node has the lease of a server and starts its program. The others have the same tools in their registries, and ask
-that node. Without other nodes, none of this is used.
+that node. A gateway without other nodes has every server alone (`OwnServer`).
 """
 
 import asyncio
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -102,3 +102,31 @@ class ServerShare(Protocol):
 
     async def trust(self) -> list[str]:
         """Let the node that runs the server accept its definitions as they are now. Return the names of the tools."""
+
+
+class OwnServer:
+    """Implements `ServerShare` for a server that this node uses alone."""
+
+    node = ""
+    is_held = True
+
+    async def claim(self) -> None:
+        """Return None: this node has to run the server."""
+
+    async def release(self) -> None:
+        """Do nothing: no other node needs the server."""
+
+    async def close(self) -> None:
+        """Do nothing: no other node needs the server."""
+
+    async def trust(self) -> list[str]:
+        """Return no tools: the definitions are those of this node."""
+        return []
+
+
+OWN_SERVER: Final = OwnServer()
+
+
+def own_server(name: str) -> ServerShare:
+    """Return the share of a gateway without other nodes."""
+    return OWN_SERVER

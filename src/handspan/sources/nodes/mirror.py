@@ -50,6 +50,12 @@ class MirrorHost(Protocol):
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
 
+    def is_needed(self, owner: str) -> bool:
+        """Whether this owner has a client or a session on this node."""
+
+    def unfollowed(self, owner: str) -> None:
+        """Is called with an owner who is not at work on this node any more."""
+
     def take_waiting(self, record: ClientRecord) -> Waiting | None:
         """Return what is left here of a client that was connected to this node before.
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -48,10 +48,6 @@ class Mirrors:
         self._has_hint = asyncio.Event()
         self._refreshing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self.unfollowed: Callable[[str], None] = lambda owner: None
-        """Is called with an owner who is not at work on this node any more."""
-        self.is_needed: Callable[[str], bool] = lambda owner: False
-        """Whether an owner has a client or a session on this node."""
 
     def __iter__(self) -> Iterator[Mirror]:
         return iter(tuple(self._mirrors.values()))
@@ -274,9 +270,9 @@ class Mirrors:
         before = time.monotonic() - _FOLLOW_SECONDS
         awaited = {mirror.record.owner for mirror in self if mirror.is_awaited}
         for owner, last_needed in list(self._followed.items()):
-            if last_needed < before and owner not in awaited and not self.is_needed(owner):
+            if last_needed < before and owner not in awaited and not self._host.is_needed(owner):
                 del self._followed[owner]
                 for mirror in self:
                     if mirror.record.owner == owner:
                         self._end(mirror, GONE)
-                self.unfollowed(owner)
+                self._host.unfollowed(owner)

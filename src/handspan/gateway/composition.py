@@ -1,0 +1,140 @@
+"""The whole gateway, put together from top to bottom: each part gets what it needs through its constructor."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import structs
+
+from handspan.agent.sessions import Sessions
+from handspan.config.load import LoadedSettings
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError
+from handspan.core.store import Store
+from handspan.gateway.app import App
+from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.late_results import LateResults
+from handspan.gateway.clients.messages import ClientMessages
+from handspan.gateway.clients.peers import Peers
+from handspan.gateway.clients.resume_tokens import ResumeTokens
+from handspan.gateway.clients.trust import DeviceTrust
+from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
+from handspan.gateway.default_model import DefaultModel
+from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.live import Live
+from handspan.gateway.metrics import Metrics
+from handspan.gateway.one_node import GatewayNodes, OneNode
+from handspan.gateway.parts import GatewayParts, Here
+from handspan.gateway.reloading import Reloading
+from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.gateway.sessions.resumable_calls import ResumableCalls
+from handspan.gateway.stores import make_store
+from handspan.models.model import Model
+from handspan.net.guard import NetGuard
+from handspan.sources.offers import OfferRules
+from handspan.wire.ws_frames import WireLimits
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
+
+_CLUSTER: Final = "handspan.gateway.nodes.cluster"
+"""Loaded only with the setting `cluster.url`."""
+_CHANNELS: Final = "handspan.gateway.channels.door"
+"""Loaded only with the setting `channels`."""
+
+
+def compose(
+    settings: Settings,
+    config_folder: Path | None,
+    *,
+    model: str | Model,
+    is_inside: bool,
+    loaded: LoadedSettings | None,
+) -> GatewayParts:
+    """Return all parts of a gateway with these settings, none of them open. For the parameters see `Gateway`.
+
+    A part that is made before another one and uses it later gets a function that returns it.
+    """
+    gateway = settings.gateway
+    guard = NetGuard(settings.tools.url_policy)
+    store = make_store(settings, guard, is_alone=not is_inside)
+    nodes = _make_nodes(settings, store, lambda: parts, is_inside=is_inside)
+    live, metrics = Live(), Metrics(nodes)
+    messages = ClientMessages(nodes, live, lambda: parts.peers)
+    questions = AwaitedQuestions(nodes, store.questions, lambda question: parts.resumable.resume_answered(question))
+    app = App(
+        settings,
+        questions,
+        config_folder,
+        store=store,
+        guard=guard,
+        nodes=nodes,
+        starts_servers=not is_inside,
+        loaded=loaded,
+        show_message=messages.show,
+        explain_absence=lambda owner, tool: parts.devices.explain_absence(owner, tool),
+    )
+    auth = Auth(settings, store.tokens, nodes)
+    models = DefaultModel(app, model, is_inside=is_inside)
+    sessions = Sessions(store.conversations, app.loader, app.agents, models.named, nodes)
+    resumable = ResumableCalls(store, app.engine, app.loader, app.agents, sessions=sessions)
+    unfinished = UnfinishedCalls(
+        app.engine,
+        store,
+        questions,
+        app.artifacts,
+        workspace=settings.workspace,
+        resume_turn=sessions.resume_turn,
+    )
+    limits = msgspec.convert(structs.asdict(gateway.limits), WireLimits)
+    remote = gateway.remote
+    rules = OfferRules(limits, remote.allow, remote.deny, remote.deny_permissions, longest_call=gateway.longest_call)
+    devices = Devices(store.devices, keeper=app.registry.rights.find_keeper)
+    tokens = ResumeTokens()
+    peers = Peers(app.registry, rules, tokens, devices, unfinished=unfinished, grace=gateway.resume_grace, nodes=nodes)
+    channels: ChannelDoor | None = None
+    if len(app.messages):
+        make_channels: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
+        channels = make_channels(app.messages, store.channels, sessions, questions, nodes=nodes)
+    parts = GatewayParts(
+        settings=settings,
+        nodes=nodes,
+        bus=nodes.bus,
+        store=store,
+        app=app,
+        artifacts=app.artifacts,
+        auth=auth,
+        pairing=Pairing(auth, nodes),
+        sessions=sessions,
+        questions=questions,
+        resumable=resumable,
+        devices=devices,
+        unfinished=unfinished,
+        resume_tokens=tokens,
+        peers=peers,
+        messages=messages,
+        late=LateResults(store.ledger, limits.pending_calls, metrics.results.add),
+        trust=DeviceTrust(questions),
+        limits=limits,
+        offer_rules=rules,
+        live=live,
+        metrics=metrics,
+        models=models,
+        reloading=Reloading(app, live, lambda: parts.forget_models()),
+        channels=channels,
+    )
+    return parts
+
+
+def _make_nodes(settings: Settings, store: Store, here: Here, *, is_inside: bool) -> GatewayNodes:
+    """Return all nodes: with the setting `cluster.url` several. Raises `ConfigError` without the library for them."""
+    if is_inside or not settings.cluster.url:
+        return OneNode(settings.state)
+    try:
+        cluster: GatewayNodes = importlib.import_module(_CLUSTER).Cluster(settings, store, here)
+    except ModuleNotFoundError as error:
+        text = f"cluster.url needs a library that is not installed ({error.name}): pip install 'handspan[cluster]'"
+        raise ConfigError(text) from None
+    return cluster
