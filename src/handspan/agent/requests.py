@@ -27,7 +27,7 @@ GIVEN_UP: Final = Ended("aborted")
 """The end of a turn that waited and was given up."""
 
 
-class Opened(NamedTuple):
+class OpenedSession(NamedTuple):
     """A conversation that is ready for a turn."""
 
     conversation: Conversation
@@ -38,7 +38,7 @@ class Opened(NamedTuple):
 class RequestedSession(Protocol):
     """What a request needs of its session."""
 
-    async def open(self, who: Principal, agent: str, name: str) -> Opened:
+    async def open(self, who: Principal, agent: str, name: str) -> OpenedSession:
         """Return the conversation. A missing session is made."""
         ...
 
@@ -80,11 +80,11 @@ class SayRequest(Struct, frozen=True):
         """The failures that the handle's end raises."""
         return (StoreError,) if self.gives_up else ()
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation. A missing session is made."""
         return await session.open(self.who, self.agent, self.name)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin the turn, after a turn that waits. Return the end of a message that was answered before."""
         conversation, is_waiting = opened
         is_known = conversation.find_message(self.message.id) is not None
@@ -126,11 +126,11 @@ class RegenerateRequest(Struct, frozen=True):
     asks_model: ClassVar[bool] = True
     raises: ClassVar[tuple[type[ToolError], ...]] = ()
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation. Raises `NoUserMessage` when the session does not exist."""
         return await _reopen_with_message(session, self.who)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin the turn."""
         turn.begin(opened.conversation)
         return None
@@ -152,11 +152,11 @@ class UndoRequest(Struct, frozen=True):
     asks_model: ClassVar[bool] = False
     raises: ClassVar[tuple[type[ToolError], ...]] = (ToolError,)
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation. Raises `NoUserMessage` when the session does not exist."""
         return await _reopen_with_message(session, self.who)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin nothing: the model is not asked."""
         return None
 
@@ -180,15 +180,15 @@ class ResumeRequest(Struct, frozen=True):
     asks_model: ClassVar[bool] = True
     raises: ClassVar[tuple[type[ToolError], ...]] = (StoreError,)
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation, if the turn may go on."""
         conversation = await session.reopen(self.who)
         if conversation is None or not (self.first is None or await self.first()):
             return None
         turn.id = session.waiting or last_turn(conversation.messages) or turn.id  # a resumed turn keeps its id
-        return Opened(conversation)
+        return OpenedSession(conversation)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin nothing yet: a message that comes again before there is something to run gets a turn of its own."""
         return None
 
@@ -205,12 +205,12 @@ class TakeOverRequest(Struct, frozen=True):
     asks_model: ClassVar[bool] = True
     raises: ClassVar[tuple[type[ToolError], ...]] = ()
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation."""
         conversation = await session.reopen()
-        return None if conversation is None else Opened(conversation)
+        return None if conversation is None else OpenedSession(conversation)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin nothing yet: another node may be faster."""
         return None
 
@@ -233,12 +233,12 @@ class GiveUpRequest(Struct, frozen=True):
     asks_model: ClassVar[bool] = False
     raises: ClassVar[tuple[type[ToolError], ...]] = (ToolError,)
 
-    async def open(self, session: RequestedSession, turn: Turn) -> Opened | None:
+    async def open(self, session: RequestedSession, turn: Turn) -> OpenedSession | None:
         """Return the conversation."""
         conversation = await session.reopen(self.who)
-        return None if conversation is None else Opened(conversation)
+        return None if conversation is None else OpenedSession(conversation)
 
-    async def begin(self, session: RequestedSession, turn: Turn, opened: Opened) -> Ended | None:
+    async def begin(self, session: RequestedSession, turn: Turn, opened: OpenedSession) -> Ended | None:
         """Begin nothing yet: perhaps no turn waits."""
         return None
 
@@ -256,8 +256,8 @@ SessionRequest: TypeAlias = (
 )
 
 
-async def _reopen_with_message(session: RequestedSession, who: Principal) -> Opened:
+async def _reopen_with_message(session: RequestedSession, who: Principal) -> OpenedSession:
     conversation = await session.reopen(who)
     if conversation is None:
         raise NoUserMessage
-    return Opened(conversation)
+    return OpenedSession(conversation)

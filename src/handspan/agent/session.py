@@ -21,7 +21,7 @@ from handspan.agent.requests import (
     AddForTurn,
     First,
     GiveUpRequest,
-    Opened,
+    OpenedSession,
     RegenerateRequest,
     ResumeRequest,
     SayRequest,
@@ -290,10 +290,10 @@ class Session:
 
     # Implements `RequestedSession`.
 
-    async def open(self, who: Principal, agent: str, name: str) -> Opened:
+    async def open(self, who: Principal, agent: str, name: str) -> OpenedSession:
         """Return the conversation. A missing session is made."""
         conversation, record = await self._host.open(self, who, agent=agent, name=name)
-        return Opened(conversation, record.state == "waiting")
+        return OpenedSession(conversation, record.state == "waiting")
 
     async def reopen(self, who: Principal | None = None) -> Conversation | None:
         """Return the conversation; None when the session does not exist."""
