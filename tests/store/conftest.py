@@ -1,13 +1,13 @@
 """What the tests of the store may ask for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from handspan.core.records import SessionRecord
 from handspan.core.store import Store
-from tests.postgres_engine import HOW_TO_INSTALL, find_programs
+from tests.postgres_engine import HOW_TO_INSTALL, find_programs, reused_schemas
 from tests.store.things import Clock
 from tests.stores import BACKENDS, CHOSEN, open_store
 from tests.waiting import soon
@@ -20,13 +20,14 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.outside)], autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The database that `open_store` opens in this test, and in the processes that it starts."""
     chosen: str = request.param
     if chosen == "postgres" and find_programs() is None:
         pytest.skip(HOW_TO_INSTALL)
     monkeypatch.setenv(CHOSEN, chosen)
-    return chosen
+    with reused_schemas():
+        yield chosen
 
 
 @pytest.fixture
