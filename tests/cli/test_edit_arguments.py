@@ -59,9 +59,12 @@ def test_another_program_can_edit_them_and_ctrl_c_goes_back_to_the_question(run:
         terminal.type("\x18\x05")
         terminal.until("b.txt")
         terminal.type("\r")
-        terminal.until("✓")
+        assert "b.txt" in terminal.until("✓ .*write_file.* ms"), "what ran is shown, not what the model asked for"
     assert not (run.workspace / "a.txt").exists()
     assert (run.workspace / "b.txt").read_text() == "hello"
+    shown = run("sessions", "show", "last").stdout
+    asked_for, _, ran = shown.partition("**write_file ran with edited arguments**")
+    assert "a.txt" in asked_for and "b.txt" in ran.partition("**Result of write_file**")[0]
 
 
 def test_at_a_simple_terminal_they_are_typed_anew(run: Shell) -> None:

@@ -9,6 +9,7 @@ from handspan.cli.chat.lines import describe_end
 from handspan.cli.render import render_time
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.core.events import Ended
+from handspan.core.results import edited_arguments
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.sessions import EndView, FileView, MessageList, MessageView, SessionView
 
@@ -90,6 +91,8 @@ def render_end(end: EndView) -> str:
 def _parts(message: MessageView, texts: Mapping[str, str]) -> Iterator[str]:
     text = strip_invisible(message.content).strip()
     if message.role == "tool":
+        if ran_with := edited_arguments(text):
+            yield f"**{strip_invisible(message.name)} ran with edited arguments**\n\n{_fence(ran_with)}"
         yield f"**Result of {strip_invisible(message.name)}**\n\n{_fence(text)}"
         return
     who = "You" if message.role == "user" else f"Agent{f' ({message.model})' if message.model else ''}"

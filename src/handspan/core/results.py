@@ -10,7 +10,10 @@ from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ErrorType, ToolError
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Arguments, Json, JsonObject, encode
+
+_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
+_LONGEST_EDIT: Final = 1000
 
 AttachmentKind: TypeAlias = Literal["image", "audio", "file"]
 
@@ -111,11 +114,37 @@ def add_notice(result: ToolResult, notice: str) -> ToolResult:
     return Success(result.value, result.attachments, encode_envelope(with_notice), with_notice.notice)
 
 
+def add_edit_notice(result: ToolResult, arguments: Arguments | bytes | str) -> ToolResult:
+    """Return the result with a notice that names the arguments, as JSON, that a person put in place of the call's."""
+    text = encode(arguments).decode()
+    return add_notice(result, f"{_EDITED} {text[:_LONGEST_EDIT]}{'…' if len(text) > _LONGEST_EDIT else ''}")
+
+
+def edited_arguments(envelope: str) -> str:
+    """Return the arguments of `add_edit_notice`; empty when the envelope has none.
+
+    A failure says them in its message, which is the tool's own text: it is not read, so no tool can forge them.
+    """
+    if _EDITED not in envelope:
+        return ""
+    try:
+        notice = _notice_decoder.decode(envelope).notice
+    except msgspec.DecodeError:
+        return ""
+    return notice.partition(f"{_EDITED} ")[2]
+
+
 def _no_json_error(reason: str) -> ToolError:
     text = f"The tool ran, but its result can't be written as JSON: {reason}. It has to return plain data."
     return ToolError("execution_failed", text)
 
 
+@final
+class _EnvelopeNotice(Struct, frozen=True):
+    notice: str = ""
+
+
+_notice_decoder: Final = msgspec.json.Decoder(_EnvelopeNotice)
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 

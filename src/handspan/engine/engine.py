@@ -19,7 +19,7 @@ from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall, can_wait
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.questions import Question, Questions
-from handspan.core.results import Failure, Pending, Success, ToolResult
+from handspan.core.results import Failure, Pending, Success, ToolResult, add_edit_notice
 from handspan.core.store import Ledger
 from handspan.engine.caller import Caller, find_tool, read_arguments
 from handspan.engine.concurrency import SlotsByOrigin
@@ -27,7 +27,7 @@ from handspan.engine.consent import Consents
 from handspan.engine.hooks import Hooks, run_after_hooks, run_before_hooks
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.open_work import OpenWork
-from handspan.engine.outcome import add_edit_notice, describe_error, encode_result, unknown_outcome
+from handspan.engine.outcome import describe_error, encode_result, unknown_outcome
 from handspan.engine.policy import ALLOW, ModePolicy, Policy
 from handspan.engine.questions import QUESTION_TIMEOUT, Asker, OpenQuestions
 from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over

@@ -7,13 +7,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from handspan.core.errors import ERROR_TYPES, ToolError
-from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, add_notice, succeed
-from handspan.core.values import Arguments, encode
+from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, succeed
 
 RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
 """What a tool may return besides plain values. The engine compares with `type`, since `isinstance` is slower."""
-_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
-_LONGEST_EDIT: Final = 1000
 _LONGEST_TEXT: Final = 2000
 _LONGEST_TRACEBACK: Final = 20_000
 _PACKAGE: Final = str(Path(__file__).parents[1])
@@ -97,8 +94,3 @@ def encode_result(result: ToolResult) -> ToolResult:
         return succeed(result.value, result.attachments)
     except ToolError as error:
         return Failure(error.code, error.message)
-
-
-def add_edit_notice(result: ToolResult, arguments: Arguments | bytes | str) -> ToolResult:
-    """Return the result of a call with a notice for the model: which arguments the person chose."""
-    return add_notice(result, f"{_EDITED} {encode(arguments).decode()[:_LONGEST_EDIT]}")

@@ -23,6 +23,7 @@ from handspan.core.events import (
     TurnFault,
 )
 from handspan.core.questions import find_waiting_note
+from handspan.core.results import edited_arguments
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.ws_frames import ChannelMessage
 
@@ -269,6 +270,8 @@ class TerminalRenderer:
         state = "ok" if event.status == "success" else event.status
         self._line(f"[{call_name(event.name)}: {state}, {describe_seconds(event.duration)}]")
         if self.is_detailed:
+            if ran_with := edited_arguments(event.envelope):
+                self._line(f"→ {call_name(event.name)} {clip(ran_with)}")
             self._line(f"← {clip(event.envelope)}")
 
     def _progress(self, value: Json) -> None:

@@ -48,6 +48,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import find_waiting_note
+from handspan.core.results import edited_arguments
 from handspan.core.values import Json, describe_seconds
 from handspan.wire.ws_frames import ChannelMessage
 
@@ -205,7 +206,7 @@ class RichScreen:
     def _show_result(self, event: CallFinished) -> None:
         self._flush()
         call = self._running.pop(event.id, None)
-        arguments = call.arguments if call is not None else ""
+        arguments = edited_arguments(event.envelope) or (call.arguments if call is not None else "")
         is_ok = event.status == "success"
         mark = Text("✓ " if is_ok else "✗ ", style="green" if is_ok else "red")
         head = Text.assemble(mark, (call_name(event.name), "bold"))
