@@ -156,6 +156,7 @@ async def test_a_read_only_agent_may_not_change_things(kit: EngineKit) -> None:
     assert await kit.failure("add", {"a": 1}, caller=caller) == Failure(
         "policy_denied", "Tool 'add' is not available: it may change things, and the agent 'Reader' is read-only."
     )
+    assert kit.last().tool.origin == Origin("builtin"), "the journal says where the refused tool is"
     assert [spec.name for spec in caller.box.specs()] == ["look"]  # R4: what can't be called is not shown
     assert await kit.value("look", {"a": 1}, caller=caller) == 1
 

@@ -172,6 +172,7 @@ class Engine:
         return await self._results.refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
 
     def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
+        entry = entry or caller.box.find_refused(call.name)  # the record names where a tool is that may not be used
         return refused_record(call, caller, entry, self._ledger.now())
 
     def _describe_refusal(self, name: str, error: Exception) -> Failure:

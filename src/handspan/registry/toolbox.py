@@ -119,7 +119,11 @@ class Toolbox:
 
     def knows(self, name: str) -> bool:
         """Whether a scope of this session has a tool of this name, usable or not."""
-        return self._find_in_narrowest_scope(name) is not None
+        return self.find_refused(name) is not None
+
+    def find_refused(self, name: str) -> Entry | None:
+        """Return the tool of this name also if this agent may not use it; None if no scope of this session has it."""
+        return self._find_in_narrowest_scope(name)
 
     def explain(self, name: str) -> list[Reason]:
         """Return every reason for and against the use of this tool by this agent."""
