@@ -5,8 +5,10 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -18,9 +20,6 @@ from tests.deploy.test_files import DEPLOY
 from tests.nats_engine import need_server
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs, schema_url
 from tests.waiting import WAIT, soon
-
-pytestmark = pytest.mark.anyio
-
 
 _NEEDED = (0, 1, 2, 10, 11)
 """The ports that the script takes, counted from the first: the nodes, PostgreSQL and NATS."""
@@ -36,6 +35,7 @@ def free_ports() -> int:
     raise AssertionError("no free ports")
 
 
+@pytest.mark.anyio
 async def test_one_command_starts_three_nodes_and_ends_them(tmp_path: Path) -> None:
     need_server()
     if find_programs() is None:
@@ -65,4 +65,40 @@ async def test_one_command_starts_three_nodes_and_ends_them(tmp_path: Path) -> N
         script.send_signal(signal.SIGINT)
         await soon(script.stdout.read())  # to its end: a loop that ends before would leave the pipe open
         assert await soon(script.wait()) == 0
+    assert [name for name in os.listdir(tmp_path) if name.startswith("tmp.")] == []
+
+
+def run_with(programs: Path, *names: str, user: int = 1000, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The script as this user, with these programs only."""
+    programs.mkdir()
+    for name in ("sh", "find", "sort", "tail", *names):
+        (programs / name).symlink_to(shutil.which(name) or "/bin/true")
+    (programs / "id").write_text(f"#!/bin/sh\necho {user}\n")
+    (programs / "id").chmod(0o755)
+    return subprocess.run(
+        [str(DEPLOY / "cluster/try.sh")],
+        env={"PATH": str(programs), **environ},
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+    )
+
+
+def test_what_is_missing_is_named_before_anything_starts(tmp_path: Path) -> None:
+    done = run_with(tmp_path / "bin", HANDSPAN_DATABASE_URL="postgresql://nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(r"handspan: pip install .*\n  nats-server: apt-get install", done.stderr), done.stderr
+    assert "initdb" not in done.stderr, "a database is there"
+
+
+def test_root_is_told_to_be_another_user_or_to_name_a_database(tmp_path: Path) -> None:
+    done = run_with(tmp_path / "bin", "handspan", "nats-server", user=0)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "run this as another user, or set HANDSPAN_DATABASE_URL" in done.stderr
+
+
+def test_a_node_that_ends_is_told_without_words_of_kill(tmp_path: Path) -> None:
+    programs = ("handspan", "nats-server", "mktemp", "od", "tr", "rm", "sleep", "grep")
+    done = run_with(tmp_path / "bin", *programs, HANDSPAN_DATABASE_URL="postgresql://nowhere", TMPDIR=str(tmp_path))
+    assert done.returncode == 1 and "ended" in done.stderr and "No such process" not in done.stderr
     assert [name for name in os.listdir(tmp_path) if name.startswith("tmp.")] == []
