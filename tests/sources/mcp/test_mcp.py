@@ -599,6 +599,14 @@ async def test_the_reason_of_a_program_that_ends_at_once_quotes_what_it_said_las
         assert isinstance(refused, Failure) and "certificate" not in refused.message, "only the operator sees it"
 
 
+async def test_a_program_that_does_not_know_a_certificate_names_the_remedy(tmp_path: Path) -> None:
+    words = "import sys; sys.exit('error sending request\\n  Caused by: invalid peer certificate: UnknownIssuer')"
+    async with app_with(tmp_path, bad=McpServer(command=sys.executable, args=("-I", "-S", "-c", words))) as app:
+        await until_status(connection(app, "bad"), "failed")
+        reason = connection(app, "bad").state.reason
+    assert "(`--env SSL_CERT_FILE=/path/to/ca.pem`; " in reason and "It said last: error sending request" in reason
+
+
 async def test_a_line_of_standard_error_that_comes_in_pieces_is_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +33,15 @@ _HOW_TO_INSTALL: Final = {
     "deno": "install it (`npm install --global deno`)",
 }
 """For the programs with which most MCP servers are started."""
+_UNKNOWN_CERTIFICATE: Final = re.compile(
+    r"UnknownIssuer|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|self.signed certificate|UNABLE_TO_(GET_ISSUER|VERIFY)"
+    r"|unable to (get local issuer|verify the first) certificate"
+)
+"""What programs say that do not know who signed a certificate: those of uv, Python and Node."""
+_TRUST_CERTIFICATE: Final = (
+    "it does not know who signed a certificate, as behind a company's proxy: name the file of your certificates in its "
+    "`env` (`--env SSL_CERT_FILE=/path/to/ca.pem`; for programs of Node NODE_EXTRA_CA_CERTS)"
+)
 _EXIT_SECONDS: Final = 0.5
 """How long the end of a process may lag behind the end of its output."""
 
@@ -131,13 +141,21 @@ class LinkOpener:
             yield process
         except Exception as error:
             if process.fault or await process.ends_within(_EXIT_SECONDS):  # the true reason, whatever else went wrong
-                raise ServerLost(process.exit_reason, await process.last_lines()) from error
+                last = await process.last_lines()
+                raise ServerLost(_add_remedy(process.exit_reason, last), last) from error
             raise
         finally:
             await process.close()
 
     def _resolve(self, values: Mapping[str, str]) -> dict[str, str]:
         return {key: self._secret(value) for key, value in values.items()}
+
+
+def _add_remedy(reason: str, last_lines: str) -> str:
+    """Return why the program ended, with what to do if its last words name a cause that we know."""
+    if _UNKNOWN_CERTIFICATE.search(last_lines) is None:
+        return reason
+    return f"{reason}; {_TRUST_CERTIFICATE}"
 
 
 async def load_sdk() -> Any:
