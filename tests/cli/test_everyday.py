@@ -109,6 +109,21 @@ def test_a_backup_takes_a_relative_settings_file_and_keeps_programs(run: Shell, 
     assert stat.S_IMODE(restored.stat().st_mode) == 0o700
 
 
+def test_a_backup_is_restored_where_the_named_settings_file_is_not_there_yet(run: Shell, tmp_path: Path) -> None:
+    run.config('[agents.reader]\ntools = ["read_*"]\n')
+    run("chat", TIME)
+    saved = tmp_path / "saved.tar.gz"
+    run("backup", str(saved))
+    new = Shell(tmp_path / "new")
+    place = ("--state", str(tmp_path / "s"), "--config", str(tmp_path / "c" / "config.toml"))
+    done = new("restore", str(saved), *place)
+    assert done.returncode == 0, done.stderr
+    assert "reader" in new("agents", *place).stdout
+    assert len(json.loads(new("sessions", "--json", *place).stdout)) == 1
+    by_name = new("restore", "--replace", str(saved), HANDSPAN_CONFIG=str(tmp_path / "d" / "config.toml"))
+    assert by_name.returncode == 0 and (tmp_path / "d" / "config.toml").exists(), by_name.stderr
+
+
 @pytest.mark.outside
 def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: Shell, tmp_path: Path) -> None:
     note, saved = tmp_path / "note.txt", tmp_path / "saved.tar.gz"

@@ -89,7 +89,8 @@ def command(file: Path, as_json: bool) -> None:
 @settings_options
 def restore(file: Path, replace: bool, as_json: bool) -> None:
     """Put back what `handspan backup` saved in FILE, into the folders of these settings. No gateway may run there."""
-    state = read_loaded_settings(with_servers=False).settings.state
+    # On a new computer the settings file comes with the backup.
+    state = read_loaded_settings(with_servers=False, may_be_missing=True).settings.state
     with claim_state(state, "End it first: what it has open can't be replaced."):
         report = _put_back(file, state, config_folder(), is_replaced=replace)
     lines = [f"{report.files} files are back in {str(state)!r} and {str(config_folder())!r}.", *report.kept]

@@ -113,9 +113,20 @@ def read_client_settings() -> Settings:
     return read_loaded_settings(with_servers=False).settings
 
 
-def read_loaded_settings(more: Mapping[str, Json] | None = None, *, with_servers: bool = True) -> LoadedSettings:
-    """Return the settings as `read_settings` does, with the source of each; `with_servers`: with `mcp.json`."""
+def read_loaded_settings(
+    more: Mapping[str, Json] | None = None, *, with_servers: bool = True, may_be_missing: bool = False
+) -> LoadedSettings:
+    """Return the settings as `read_settings` does, with the source of each; `with_servers`: with `mcp.json`.
+
+    `may_be_missing`: a settings file that is named need not be there.
+    """
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
     environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
-    return load_with_sources(given.get("config"), environ, {**overrides, **(more or {})}, with_servers=with_servers)
+    return load_with_sources(
+        given.get("config"),
+        environ,
+        {**overrides, **(more or {})},
+        with_servers=with_servers,
+        may_be_missing=may_be_missing,
+    )

@@ -50,12 +50,14 @@ def load_with_sources(
     overrides: Mapping[str, Json] | None = None,
     *,
     with_servers: bool = True,
+    may_be_missing: bool = False,
 ) -> LoadedSettings:
     """Return the settings of this user and their sources. Raises `ConfigError` with everything that is wrong.
 
     `path`: the file; None is the default one. `environ`: the environment; None is the real one. `overrides` come from
     flags: their keys may be dotted ("tools.result_limit"), None counts as not given, and a `RawText` is read as in
-    the environment. Without `with_servers`, `mcp.json` is not read: only a gateway needs its servers.
+    the environment. Without `with_servers`, `mcp.json` is not read: only a gateway needs its servers. With
+    `may_be_missing`, a named file that is not there says nothing, as the default one.
     """
     environ = os.environ if environ is None else environ
     merged: Values = {}
@@ -63,7 +65,8 @@ def load_with_sources(
     sources: dict[Key, str] = {}
     file = find_file(environ) if path is None else path
     servers = _servers(folder_of(file, environ) / mcp_file.NAME, errors) if with_servers else {}
-    for layer in _layers(file, servers, _content(file, errors), environ, overrides or {}):
+    content = {} if may_be_missing and file is not None and not os.path.lexists(file) else _content(file, errors)
+    for layer in _layers(file, servers, content, environ, overrides or {}):
         given: Values = SettingReader(layer.place, errors).read(Settings, layer.values, below=merged)
         _merge(merged, given, sources, layer.place.source)
     if with_servers:  # else those are missing that the other sources add to
