@@ -220,13 +220,14 @@ class Client:
     def run_sync(self) -> None:
         """Do `run` as a whole program, until Ctrl-C, SIGTERM or `close`, and show on standard error what the link does.
 
-        If the program has set up logging, the lines go there instead. Raises `GatewayRefused` as `run` does.
+        If the program has set up logging, the lines go there instead. Where `run` raises a `HandspanError`, such as
+        `GatewayRefused`, the program ends with its sentence on standard error and exit code 1.
         """
         try:
             with log_lines(), contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(self._run_until_sigterm())
-        except HandspanError as error:  # its sentence says what to do: our own lines before it would only hide it
-            raise error.with_traceback(None) from None
+        except HandspanError as error:  # its sentence says what to do: a traceback before it would only hide it
+            raise SystemExit(str(error)) from error
 
     def close(self) -> None:
         """End `run` after all waiting frames are sent. From any thread."""
