@@ -76,6 +76,9 @@ def test_at_a_simple_terminal_they_are_typed_anew(run: Shell) -> None:
         terminal.say('{"path": "b.txt"}')
         terminal.until("content")
         terminal.until(r"\(empty: go back\)\? ")
+        terminal.say('{"path": "b.txt", "content": "x", "contnt": "y"}')
+        assert "?." not in terminal.until(r"Did you mean 'content'\?[^\n]*\n"), "a question has its own end"
+        terminal.until(r"\(empty: go back\)\? ")
         terminal.say("")
         terminal.until(r"never\? ")
         terminal.say("edit")

@@ -10,7 +10,7 @@ from handspan.cli.requests import Requests
 from handspan.cli.terminal_questions import EditArguments, is_simple_terminal
 from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.questions import Question
-from handspan.core.schema import Validator
+from handspan.core.schema import Validator, join_problems
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.tools import ToolList
@@ -56,7 +56,7 @@ async def argument_check(requests: Requests, tool: str) -> Callable[[str], JsonO
         if not isinstance(given, dict):
             raise InvalidAnswer("The arguments are a JSON object: {…}.")
         if validator is not None and (problems := validator.problems(given)):
-            raise InvalidAnswer(f"{tool} does not take this: {'; '.join(problems)}.")
+            raise InvalidAnswer(f"{tool} does not take this: {join_problems(problems)}")
         return given
 
     return check

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from handspan.core.errors import DefinitionError, InvalidAnswer, ToolError
 from handspan.core.questions import Answer, Question, QuestionKind
-from handspan.core.schema import Validator
+from handspan.core.schema import Validator, join_problems
 from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 
 _MAX_PROBLEMS: Final = 5
@@ -57,7 +57,7 @@ def check_answer(question: Question, answer: Answer) -> None:
         return
     problems = Validator(question.schema, subject="the value").problems(answer.value)
     if problems:
-        raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")
+        raise InvalidAnswer(f"The answer does not fit the question: {join_problems(problems[:_MAX_PROBLEMS])}")
 
 
 def _check_edited(question: Question, arguments: Arguments) -> None:

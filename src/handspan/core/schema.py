@@ -5,7 +5,7 @@ address), patterns that do not compile, and schemas that are too large or too de
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -107,8 +107,7 @@ class Validator:
         """Raise `ToolError` (`invalid_arguments`) with every problem."""
         problems = self.problems(arguments)
         if problems:
-            text = _clip("; ".join(problems), _MAX_TEXT)
-            raise ToolError("invalid_arguments", f"Invalid arguments: {text}{'' if text.endswith('?') else '.'}")
+            raise ToolError("invalid_arguments", f"Invalid arguments: {join_problems(problems)}")
 
     def read(self, arguments: JsonObject) -> JsonObject:
         """Repair arguments that are not valid: return them as their sender meant them (SPEC A6).
@@ -329,6 +328,12 @@ def _quote(value: object) -> str:
         return _clip(msgspec.json.encode(value).decode(), _MAX_QUOTED)
     except (TypeError, ValueError, RecursionError):
         return _json_type(value)
+
+
+def join_problems(problems: Sequence[str]) -> str:
+    """Return these problems as one sentence with its end: the last one may be a question."""
+    text = _clip("; ".join(problems), _MAX_TEXT).removesuffix(".")
+    return text if text.endswith("?") else f"{text}."
 
 
 def _clip(text: str, length: int) -> str:
