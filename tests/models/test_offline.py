@@ -328,6 +328,12 @@ async def aborted(text: str, *codes: ErrorCode) -> Talk:
     return talk
 
 
+async def test_with_tools_that_only_read_it_says_that_others_may_be_hidden() -> None:
+    request = "write 'x' to b.txt"
+    only_read = [spec for spec in Talk().specs if spec.annotations.read_only]
+    assert "the agent's mode or its list of tools may hide others" in await Talk(only_read).say(request)
+
+
 @pytest.mark.parametrize("codes", [("cancelled",), ("interrupted",), ("cancelled", "interrupted")])
 @pytest.mark.parametrize(
     ("text", "answer"),

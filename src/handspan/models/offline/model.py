@@ -13,6 +13,7 @@ from handspan.core.calls import new_call_id
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Media, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean, split_name
+from handspan.core.schema import join_problems
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Json
 from handspan.models.kept_messages import KeptMessages, message_events
@@ -48,6 +49,9 @@ _EXAMPLES: Final = {
 }
 """What a person may say, and the tools that it needs."""
 _FILES: Final = ", and I do not read the files that came with it"
+_ONLY_READ: Final = (
+    "All tools that I get only read: the agent's mode or its list of tools may hide others (`handspan tools why TOOL`)."
+)
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
 _LINE: Final = 90
 """Characters of a description that fit on a line."""
@@ -144,7 +148,8 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
         steps = _plan(f"{request.earlier.rstrip('?!. ')} {request.text}", tools)
     if not rounds and not any(task.tool or task.remark for step in steps for task in step):
         found_none = f"I found no tool that does {request.text[:80]!r}{_FILES if request.has_files else ''}."
-        return (), "\n\n".join([*told, f"{found_none} {_list_abilities(tools)}"])
+        hidden = f" {_ONLY_READ}" if tools and all(tool.spec.annotations.read_only for tool in tools) else ""
+        return (), "\n\n".join([*told, f"{found_none}{hidden} {_list_abilities(tools)}"])
     for place, step in enumerate(steps):
         calls, remarks = _make_calls(step, _read_call(request.last))
         if place >= len(rounds) and calls:
@@ -334,7 +339,7 @@ def _list_abilities(tools: Sequence[KnownTool]) -> str:
 def _ask(tool: KnownTool, filled: FilledCall) -> str:
     """Return the question for the missing arguments, or what is wrong with those that were given."""
     wanted = "; ".join(f"{slot.name} ({slot.description})".replace(" ()", "") for slot in filled.missing)
-    wrong = f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}."
+    wrong = f"I can't call {tool.name} like that: {join_problems(filled.problems)}"
     return f"{wrong if filled.problems else f'For {tool.name} {_ASKING}: {wanted}.'} {_by_hand(tool)}"
 
 
