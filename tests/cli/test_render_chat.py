@@ -98,8 +98,8 @@ def test_verbose_shows_arguments_results_and_thinking_but_not_without_end() -> N
 def test_a_retry_is_told_with_its_reason() -> None:
     queued = "(100 requests to m run already; this one waits for its turn)\n"
     assert shown(RequestQueued("m", 100)) == queued
-    assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 3 s)\n"
-    assert shown(RetryComing("Look at the port.", 3.2)) == "(Look at the port; trying again in 3 s)\n"
+    assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 4 s)\n"
+    assert shown(RetryComing("Look at the port.", 3.2)) == "(Look at the port; trying again in 4 s)\n"
 
 
 def test_an_answer_that_came_while_the_link_was_down_is_shown_at_the_end_and_only_once() -> None:

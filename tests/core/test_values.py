@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.values import JsonObject, round_seconds, strip_schema
+from handspan.core.values import JsonObject, describe_wait, round_seconds, strip_schema
 
 HIDDEN = "a\u202e\U000e0041b"
 
@@ -47,3 +47,8 @@ def test_what_arguments_have_to_match_stays_as_it_is() -> None:
 )
 def test_a_limit_of_time_is_rounded(seconds: float, shown: str) -> None:
     assert round_seconds(seconds) == shown
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0, "now"), (0.2, "in 1 s"), (2.0, "in 2 s"), (2.1, "in 3 s")])
+def test_a_wait_is_never_told_as_shorter_than_it_is(seconds: float, words: str) -> None:
+    assert describe_wait(seconds) == words

@@ -4,6 +4,7 @@ Tags, zero-width and bidirectional control characters can carry words that only 
 them from the text of tools and of unknown people before a model gets it. Line breaks and tabs stay.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -118,6 +119,11 @@ def _sanitize_all(value: Json) -> Json:
 def round_seconds(seconds: float) -> str:
     """Return a limit of time as people read it: "30 s", "0.5 s"; not "0.99997 s" or "1.8e+03 s"."""
     return f"{round(seconds, 2 if seconds >= 1 else 3):.15g} s"
+
+
+def describe_wait(seconds: float) -> str:
+    """Return when something happens: `now`, or `in 3 s`. A part of a second counts as a whole one."""
+    return f"in {math.ceil(seconds)} s" if seconds > 0 else "now"
 
 
 def describe_seconds(seconds: float) -> str:

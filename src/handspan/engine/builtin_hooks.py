@@ -21,6 +21,7 @@ from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any
 from handspan.core.results import ToolResult
+from handspan.core.values import describe_wait
 from handspan.engine.audit_log import AuditLog, AuditLogConfig
 from handspan.engine.hook_thread import HookThread
 from handspan.engine.hooks import BeforeVerdict, CancelCall, Hook, HookedCall, ModifyCall, NamedHook
@@ -61,7 +62,8 @@ class RateLimit:
         if len(calls) >= self._config.per_minute:
             wait = 60 - (now - calls[0][0]) if calls else 60
             return CancelCall(
-                f"the rate limit of {self._config.per_minute} calls a minute is reached; try again in {wait:.0f} s"
+                f"the rate limit of {self._config.per_minute} calls a minute is reached; "
+                f"try again {describe_wait(wait)}"
             )
         calls.append((now, call.id))
         return None

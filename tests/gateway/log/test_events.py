@@ -69,11 +69,11 @@ async def test_turns_that_fail_retries_answers_and_revocations_are_logged_and_wo
     for event in (TextArrived("my secret"), RetryComing("HTTP 429", 2.0), Ended("error", "No key"), Ended("aborted")):
         bus.publish(TurnEvent("operator", "s", "t", event))
     bus.publish(QuestionEnded("operator", "s", "c", "q", "approval", "deny"))
-    bus.publish(TokenRevoked("operator", "hash-of-it"))
+    bus.publish(TokenRevoked("operator", "hash-of-it-which-is-long"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "the model could not answer (HTTP 429): it is asked again in 2 s"),
         ("WARNING", "turn in s failed: No key"),
         ("INFO", "turn in s ended: aborted"),
         ("INFO", "question q ended: deny"),
-        ("INFO", "a token of operator was revoked"),
+        ("INFO", "a token of operator was revoked: hash-of-it-which"),
     ]

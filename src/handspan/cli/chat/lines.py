@@ -24,7 +24,7 @@ from handspan.core.events import (
 )
 from handspan.core.questions import find_waiting_note
 from handspan.core.results import edited_arguments
-from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
+from handspan.core.values import Json, describe_seconds, describe_wait, escape_invisible, strip_invisible
 from handspan.wire.ws_frames import ChannelMessage
 
 END_WORDS: Final[dict[EndReason, str]] = {
@@ -35,6 +35,8 @@ END_WORDS: Final[dict[EndReason, str]] = {
     "pending": "(waiting: a call has its outcome elsewhere)",
     "aborted": "(aborted)",
 }
+LINK_WORDS: Final = {True: "(connected again)", False: "(the gateway is away: reconnecting…)"}
+"""For a link that is there again, or lost."""
 _ABORTS: Final = {
     GATEWAY_STOPPED.code: "(stopped: the gateway ends; say it again when it runs)",
     GATEWAY_LOST.code: "(cut off: the gateway ended in the middle)",
@@ -56,7 +58,7 @@ def describe_end(event: Ended) -> str:
 
 def describe_retry(event: RetryComing) -> str:
     """Return a line about why the model is asked again, and when."""
-    return f"({event.reason.removesuffix('.')}; trying again in {event.seconds:.0f} s)"
+    return f"({event.reason.removesuffix('.')}; trying again {describe_wait(event.seconds)})"
 
 
 class ShownText:
@@ -214,7 +216,7 @@ class TerminalRenderer:
 
     def link(self, is_up: bool) -> None:
         """Show a line that says whether the gateway is there."""
-        self.note("(connected again)" if is_up else "(the gateway is away: reconnecting…)")
+        self.note(LINK_WORDS[is_up])
 
     def image(self, name: str, data: bytes) -> None:
         """Show that there is an image."""

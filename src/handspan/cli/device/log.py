@@ -11,7 +11,7 @@ import msgspec
 
 from handspan.cli.chat.lines import message_head
 from handspan.cli.wrapping import wrap_for
-from handspan.core.values import Arguments, Json, describe_seconds, escape_invisible, strip_invisible
+from handspan.core.values import Arguments, Json, describe_seconds, describe_wait, escape_invisible, strip_invisible
 from handspan.wire.ws_frames import ChannelMessage
 
 _MAX_SHOWN = 80
@@ -102,7 +102,9 @@ class DeviceLines:
             self.note(f"The gateway does not take {name!r}: {why}")
 
     def log_retry(self, url: str, seconds: float, why: str) -> None:
-        self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s, until it answers")
+        self.note(
+            f"No link to {url}{f' ({why})' if why else ''}: trying again {describe_wait(seconds)}, until it answers"
+        )
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""

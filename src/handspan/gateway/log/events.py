@@ -13,7 +13,8 @@ from typing import Final
 from handspan.core.bus import Bus, CallCompleted, QuestionEnded, QuestionOpened, TokenRevoked, TurnEvent
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import Ended, RequestQueued, RetryComing
-from handspan.core.values import describe_seconds
+from handspan.core.values import describe_seconds, describe_wait
+from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 
 SUCCESS: Final = "success"
 _EACH_SECOND: Final = 10
@@ -86,8 +87,8 @@ class EventLog:
             case Ended(reason=reason):
                 _log.info("turn in %s ended: %s", published.session, reason, extra={"event": "turn", **about})
             case RetryComing(reason=reason, seconds=seconds):
-                text = "the model could not answer (%s): it is asked again in %.0f s"
-                _log.warning(text, reason, seconds, extra={"event": "retry", **about})
+                text = "the model could not answer (%s): it is asked again %s"
+                _log.warning(text, reason, describe_wait(seconds), extra={"event": "retry", **about})
             case RequestQueued(model=model, running=running):
                 text = "a request to %s waits: %d run already"
                 _log.info(text, model, running, extra={"event": "queued", **about})
@@ -103,7 +104,9 @@ class EventLog:
         _log.info("question %s ended: %s", ended.id, decision, extra={**about, "owner": ended.owner})
 
     def _on_revoked(self, event: TokenRevoked) -> None:
-        _log.info("a token of %s was revoked", event.owner, extra={"event": "token_revoked", "owner": event.owner})
+        token = event.token[:TOKEN_ID_LENGTH]
+        about = {"event": "token_revoked", "owner": event.owner, "token_id": token}
+        _log.info("a token of %s was revoked: %s", event.owner, token, extra=about)
 
 
 def log_call(call: CallCompleted) -> None:
