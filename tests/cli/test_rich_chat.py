@@ -130,6 +130,22 @@ def test_a_gateway_that_goes_away_and_comes_back_is_told(run: Shell) -> None:
 
 
 @pytest.mark.outside
+def test_a_gateway_that_goes_away_while_a_question_is_open_is_told_there(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with serving(run) as gateway:
+        port = re.search(r":(\d+)", (run.state / "gateway.json").read_text().split("http")[1])
+        assert port is not None
+        with run.at_terminal("chat", **RICH) as terminal:
+            prompt(terminal)
+            terminal.say('/write_file {"path": "a.txt", "content": "x"}')
+            terminal.until(r"never\? ")
+            gateway.kill()
+            terminal.until("the gateway is away: reconnecting")
+            with serving(run, "--port", port[1]):
+                terminal.until("connected again")
+
+
+@pytest.mark.outside
 def test_a_single_answer_is_rendered_and_plain_is_plain(run: Shell) -> None:
     rich, plain = (run.on_screen("chat", *words, TIME, **RICH) for words in ((), ("--plain",)))
     assert "✓" in rich and "\x1b[" in rich

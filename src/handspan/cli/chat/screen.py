@@ -24,6 +24,7 @@ from rich.text import Text
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
 from handspan.cli.chat.lines import (
+    LINK_WORDS,
     ShownText,
     call_name,
     clip,
@@ -93,6 +94,8 @@ class RichScreen:
         self._is_writing = False
         """Whether words have come in this round of the model."""
         self._shown = ShownText()
+        self._is_held = False
+        """Whether a block of `hold` runs."""
         self._lost_since: float | None = None
         """When the link was lost; None while it is up."""
         self._echo = _EchoSwitch()
@@ -119,6 +122,8 @@ class RichScreen:
             self._lost_since = None
         elif self._lost_since is None:
             self._lost_since = time.monotonic()
+        if self._is_held:  # a question is open: no region shows it
+            self._aside.print(Text(f"\n{LINK_WORDS[is_up]}", style="dim"))
         self._refresh()
 
     def image(self, name: str, data: bytes) -> None:
@@ -257,12 +262,14 @@ class RichScreen:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Open a block without the region that changes; what is typed is shown."""
-        was_open = self._live is not None
+        was_open, was_held = self._live is not None, self._is_held
         self._flush()
         self._close()
+        self._is_held = True
         try:
             yield
         finally:
+            self._is_held = was_held
             if was_open:
                 self._open()
 
