@@ -69,8 +69,11 @@ class LostNodes:
     async def declare_lost(self, node: str) -> None:
         """Count a node as lost, and go on with its work, unless another node did so first."""
         try:
+            name = next((one.name for one in await self._book.nodes() if one.id == node), "")
             if await self._book.declare_lost(node):
-                _log.warning("The node %s is gone: its work goes on here.", node[:8])
+                _log.warning(
+                    "The node %s is gone: its work goes on here.", f"{name} ({node[:8]})" if name else node[:8]
+                )
                 self._on_clients_lost()
                 await self.recover()
         except HandspanError as error:  # the next look tries it again
