@@ -75,7 +75,11 @@ def test_a_mistake_in_mcp_json_keeps_no_command_from_a_gateway_that_runs(run: Sh
     [
         (("--embedded", "--url", "http://127.0.0.1:1"), 2, "one of the two"),
         (("--url", "nonsense", "--token", "t"), 2, "'nonsense' is no gateway's address"),
-        (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
+        (
+            ("--url", "http://127.0.0.1:1"),
+            2,
+            "--url http://127.0.0.1:1 wants a token: --token, or the variable HANDSPAN_TOKEN",
+        ),
         (("--token", "t"), 2, "No gateway is running that --token could be for"),
         (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
     ],

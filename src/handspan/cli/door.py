@@ -225,7 +225,7 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
         running.find_again = None  # the person named this address: it is kept
         return running
     if not remote.token:
-        raise click.UsageError(f"The gateway at {remote.url} wants a token: --token, or the variable {_TOKEN}.")
+        raise click.UsageError(f"--url {remote.url} wants a token: --token, or the variable {_TOKEN}.")
     return remote
 
 
