@@ -95,6 +95,7 @@ test('an approval is asked where the person is: edited, allowed, denied; and it 
     .click();
   await reading.waitFor({ state: 'hidden' });
   await expect.poll(() => lastReply(page).textContent()).toContain('two');
+  expect(await page.locator('.call-line').first().textContent()).toContain('content: two'); // what ran
   await other.close();
   await say(page, 'call write_file {"path": "b.txt", "content": "x"}');
   const again = page.getByRole('dialog', { name: 'Careful wants to use write_file' });

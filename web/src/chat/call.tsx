@@ -10,7 +10,7 @@ import { showInvisible } from '../parts/invisible.ts';
 import { attempt } from '../parts/toast.tsx';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
-import { brief, type CallView, readEnvelope } from './view.ts';
+import { argumentsThatRan, brief, type CallView, readEnvelope } from './view.ts';
 
 const KEY = 'handspan.calls';
 
@@ -58,7 +58,8 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         {call.origin && <span class="call-where">{placeOf(call.origin)}</span>}
         <span class="call-progress">
           {error ??
-            (lastLine(call.envelope ? '' : call.progress) || (call.state !== 'writing' && brief(call.arguments)))}
+            (lastLine(call.envelope ? '' : call.progress) ||
+              (call.state !== 'writing' && brief(argumentsThatRan(call))))}
         </span>
         <span class="call-state">{WORDS[call.state]}</span>
         {call.duration !== undefined && <span class="call-time">{duration(call.duration)}</span>}
@@ -75,7 +76,7 @@ function CallDetails({ call }: { call: CallView }) {
   return (
     <div class="call-details">
       <h3>Arguments</h3>
-      <Code text={pretty(call.arguments)} label="Copy the arguments" />
+      <Code text={pretty(argumentsThatRan(call))} label="Copy the arguments" />
       {call.progress && !call.envelope && (
         <>
           <h3>So far</h3>

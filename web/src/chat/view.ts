@@ -210,6 +210,15 @@ export function brief(args: string): string {
   }
 }
 
+/** How the notice of a result begins that names the arguments which a person put in place of the call's. */
+const EDITED = 'The user changed the arguments before approving this call. It ran with: ';
+
+/** The arguments that the tool ran with: those of the call, or as a person edited them. Long ones may be cut. */
+export function argumentsThatRan({ arguments: asked, envelope }: CallView): string {
+  const notice = (envelope?.includes(EDITED) && readEnvelope(envelope).notice) || '';
+  return notice.includes(EDITED) ? notice.slice(notice.indexOf(EDITED) + EDITED.length) : asked;
+}
+
 /** The parts of a result for people: the value, or the error with its code. */
 export function readEnvelope(envelope: string): { value?: unknown; error?: string; code?: string; notice?: string } {
   try {
@@ -265,7 +274,7 @@ export function exportText(name: string, entries: EntryView[]): string {
     if (entry.kind === 'person') return `## You\n\n${entry.text}`;
     if (entry.kind === 'end') return `**${entry.notice.text}**`;
     const calls = entry.calls.map(
-      ({ tool, arguments: given, envelope }) => `\`\`\`\n${tool} ${given}\n→ ${envelope ?? '(no result)'}\n\`\`\``,
+      (call) => `\`\`\`\n${call.tool} ${argumentsThatRan(call)}\n→ ${call.envelope ?? '(no result)'}\n\`\`\``,
     );
     return [`## ${entry.model || 'Agent'}`, entry.text, ...calls].filter(Boolean).join('\n\n');
   });
