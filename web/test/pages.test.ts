@@ -159,6 +159,10 @@ test('journal: calls come live, are filtered, and one shows all', async () => {
   await call('read_file', { path: 'missing.txt' });
   await page.getByRole('link', { name: /^read_file.*file_not_found/ }).waitFor();
   await look(page, 'journal');
+  const filters = await page.locator('.filters .choose').all();
+  const tops = await Promise.all(filters.map(async (one) => (await one.boundingBox())?.y));
+  expect(tops.length).toBe(4);
+  expect(new Set(tops).size, 'the filters stand in one row').toBe(1);
   await page.getByLabel('Status').selectOption('error');
   await expect.poll(() => page.getByRole('link', { name: /success/ }).count(), WAIT).toBe(0);
   await page
