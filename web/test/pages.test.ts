@@ -270,6 +270,7 @@ test('devices: a code pairs one, which is renamed and revoked', async () => {
   await page.getByRole('button', { name: /^Rename/ }).click();
   await dialog.getByLabel('Label').fill('kitchen');
   await dialog.getByRole('button', { name: 'Rename' }).click();
+  await page.getByText('connected as lamp', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Revoke kitchen' }).click();
   await dialog.getByRole('button', { name: 'Revoke' }).click();
   await page.getByText('No device yet').waitFor();

@@ -88,6 +88,8 @@ interface DeviceProps {
 function DeviceRow({ device, usable, onRename }: DeviceProps) {
   const { label, name, connected, tools, changed } = device;
   const path = { label };
+  // A device that was renamed keeps its label, and its tools their names, until it connects again.
+  const state = device.connected_as ? `connected as ${device.connected_as}` : 'connected';
   const revoke = async () => {
     const text =
       'Its token is revoked and its tools go. It has to be paired again. An admin token stays valid, and so does one that lets in other devices.';
@@ -123,7 +125,7 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
           )}
         </>
       }
-      side={connected ? <Badge kind="good">connected</Badge> : <Ago at={device.last_seen} />}
+      side={connected ? <Badge kind="good">{state}</Badge> : <Ago at={device.last_seen} />}
       actions={
         <>
           {changed.length > 0 && (
