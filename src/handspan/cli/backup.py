@@ -107,7 +107,11 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
         raise ConfigError(f"There is no state folder {str(state)!r}: name the right one with --state.")
     has_database = not loaded.settings.store.url and (state / _DATABASE).exists()
     manifest = BackupManifest(
-        _FORM, VERSION, datetime.now(UTC).isoformat(), has_database, loaded.file.name if loaded.file else ""
+        _FORM,
+        VERSION,
+        datetime.now(UTC).isoformat(),
+        has_database,
+        settings_file=loaded.file.name if loaded.file else "",
     )
     try:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -253,7 +257,7 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
             ]
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HandspanError(" ".join((f"{str(file)!r} can't be put back: {error}.", *kept))) from None
-    return BackupReport(str(file), len(sizes), sum(sizes), manifest.database, kept)
+    return BackupReport(str(file), len(sizes), sum(sizes), manifest.database, kept=kept)
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
     remote, _, name = join_gateway(settings, "bridge", "bridge", pair)
     lines = _Lines(sys.stdout, as_json=as_json)
     phones = settings.bridge if (settings.bridge.android if android is None else android) else None
-    sys.exit(asyncio.run(_run(remote, settings.state / f"{name}.json", yes, phones, lines)))
+    sys.exit(asyncio.run(_run(remote, settings.state / f"{name}.json", yes, phones, lines=lines)))
 
 
 @command.command("disable")

@@ -131,7 +131,7 @@ class _Importer:
         if outcome == "kept":
             return _Import(found.name, outcome, file, reason=_KEPT)
         added = await requests.change("POST", f"/api/mcp/{segment(found.name)}/test", McpServerView)
-        return _Import(found.name, outcome, file, added.status, len(added.tools), added.reason)
+        return _Import(found.name, outcome, file, added.status, tools=len(added.tools), reason=added.reason)
 
     async def _put(self, requests: Requests, found: _Found) -> str:
         """Store the server at the gateway, and return the outcome. Raises `ConfigError` and `RemoteRefused`."""

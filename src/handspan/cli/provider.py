@@ -95,9 +95,9 @@ async def _list_one(found: FoundManifest) -> ListedProvider:
         str(found.path),
         manifest.name,
         manifest.version,
-        str(found.socket),
-        is_running,
-        bool(manifest.exec),
+        socket=str(found.socket),
+        is_running=is_running,
+        can_start=bool(manifest.exec),
         problem=found.problem,
     )
     return await _with_tools(shown, manifest, found.socket) if is_running else shown

@@ -114,7 +114,14 @@ class TurnRecorder:
 def _make_call(finished: CallFinished, arguments: str) -> CallMade:
     envelope: dict[str, Any] = msgspec.json.decode(finished.envelope)
     result = envelope.get("result", envelope.get("message"))
-    return CallMade(finished.id, finished.name, _parse_arguments(arguments), finished.status, result, finished.duration)
+    return CallMade(
+        finished.id,
+        finished.name,
+        _parse_arguments(arguments),
+        finished.status,
+        result=result,
+        duration=finished.duration,
+    )
 
 
 def _parse_arguments(arguments: str) -> Json:

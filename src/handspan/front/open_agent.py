@@ -51,7 +51,7 @@ class OpenAgent:
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)
             sessions = Sessions(
-                app.store.conversations, app.loader, app.agents, choose, nodes, wait_seconds=_WAIT_SECONDS
+                app.store.conversations, app.loader, app.agents, choose, nodes=nodes, wait_seconds=_WAIT_SECONDS
             )
             resources.push_async_callback(sessions.drain, 0)
             return cls(app, sessions, resources.pop_all())
@@ -115,4 +115,4 @@ async def _model_chooser(app: App, given: str | Model) -> ChooseModel:
 
 def _make_answer(value: T, ended: Ended, session: str, recorder: TurnRecorder) -> AgentAnswer[T]:
     calls = tuple(call for call in recorder.calls if call.name != FINAL_ANSWER)
-    return AgentAnswer(value, ended.text, session, calls, recorder.usage, ended.reason)
+    return AgentAnswer(value, ended.text, session, calls, usage=recorder.usage, reason=ended.reason)

@@ -55,7 +55,7 @@ class HandspanOptions(Struct, frozen=True):
 
     def sources(self, app: App) -> Sequence[ToolSource]:
         """Return the sources of the tools."""
-        builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, app.media, only=self.builtins)
+        builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, media=app.media, only=self.builtins)
         return [*([builtin] if self.builtins else []), ProgramTools(app.registry, self.tools)]
 
     def _make_settings(self, base: Settings) -> Settings:

@@ -212,7 +212,7 @@ def _find_matches(data: bytes, pattern: re.Pattern[str], length: int, offset: in
     for number, raw in enumerate(lines, data.count(b"\n", 0, offset) + 1):
         line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
         if len(line) > _LONG_LINE:
-            yield from _find_in_long_line(line, pattern, length, number, at)
+            yield from _find_in_long_line(line, pattern, length, number, at=at)
         elif pattern.search(line):
             yield Match(number, at, line)
         at += len(raw)

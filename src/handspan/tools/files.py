@@ -90,9 +90,9 @@ class ReadFile:
         limit = int(cast(float, arguments["limit"])) if "limit" in arguments else None
         with self._workspace.open_file(path) as file:
             if self._media is not None and is_media(file):
-                return self._media.read(file, path, first, limit, ctx.deadline)
+                return self._media.read(file, path, first, limit, deadline=ctx.deadline)
             encoding = detect_encoding(file.read(0, HEAD), asked)
-            return PageReader(file, encoding, path, self._room, ctx.deadline).read(first, limit)
+            return PageReader(file, encoding, path, self._room, deadline=ctx.deadline).read(first, limit)
 
 
 class WriteFile:

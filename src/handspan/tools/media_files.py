@@ -61,7 +61,7 @@ class MediaFiles:
     def _read_pdf(self, file: OpenedFile, first: int, max_lines: int | None, deadline: Deadline | None) -> str:
         page, skip = self._places.find(file.state, first - 1)
         seconds = self._workers.seconds_until(deadline) * _EXTRACTING_SHARE
-        job = PdfJob(file.read(0, file.size), page, skip, max_lines, self._room, seconds)
+        job = PdfJob(file.read(0, file.size), page, skip, max_lines, size=self._room, seconds=seconds)
         found = self._workers.wait_for(self._workers.extract_text(job), deadline)
         self._places.note(file.state, page, found.line_counts)
         if found.is_end and not found.lines:

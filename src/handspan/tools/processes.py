@@ -148,7 +148,7 @@ class _Child:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
         self._outputs = {
-            fd: OutputStream(name, limits, store, progress, partial(self._pause_reading, fd))
+            fd: OutputStream(name, limits, store, progress, pause=partial(self._pause_reading, fd))
             for fd, name in ((1, "stdout"), (2, "stderr"))
         }
         self._open_pipes = {1, 2}

@@ -277,7 +277,7 @@ class Sandbox:
                 self._group.add if self._group else None,
             )
             # The environment is empty: commands can read it as the environment of process 1.
-            yield Launch(line, "/", {}, tuple(opened), handshake)
+            yield Launch(line, "/", {}, tuple(opened), sandbox=handshake)
         finally:
             for descriptor in opened:
                 os.close(descriptor)

@@ -157,7 +157,7 @@ class Workspace:
     def write(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
         """Replace the whole content of the file. Create missing directories."""
         with self._lock_for_change(path, deadline) as parts:
-            self._replace(path, parts, (data,), None, deadline)
+            self._replace(path, parts, (data,), None, deadline=deadline)
 
     def check_writable(self, path: str) -> None:
         """Raise the error that `write` would raise for this path now. Change nothing."""
@@ -181,23 +181,23 @@ class Workspace:
             try:
                 old = stack.enter_context(self._open_parts(path, parts))
             except FileNotFoundError:
-                self._replace(path, parts, (data,), _MISSING, deadline)
+                self._replace(path, parts, (data,), _MISSING, deadline=deadline)
                 return
             if old.size > REWRITE_LIMIT:
                 raise too_large_error(path, old.size, REWRITE_LIMIT, "Write to a new file instead of appending.")
-            self._replace(path, parts, chain(old.chunks(), (data,)), old.state, deadline)
+            self._replace(path, parts, chain(old.chunks(), (data,)), old.state, deadline=deadline)
 
     def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, deadline: Deadline | None = None) -> None:
         """Replace the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
         with self._lock_for_change(path, deadline) as parts, self._open_parts(path, parts) as old:
             if old.size > limit:
                 raise too_large_error(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
-            self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline)
+            self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline=deadline)
 
     def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
         """Return the first `limit` children of the directory by name."""
         with self._explain_refusals(path), self.open_directory(path) as (descriptor, parts):
-            return list_children(descriptor, parts, self._hidden, limit, deadline)
+            return list_children(descriptor, parts, self._hidden, limit, deadline=deadline)
 
     @property
     def hidden(self) -> HiddenPaths:

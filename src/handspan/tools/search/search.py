@@ -91,8 +91,8 @@ def _read_request(arguments: Arguments, root: Path) -> _Request:
         ),
         cast(str, arguments.get("path", ".")),
         None if glob is None else compile_glob(check_glob(glob, root)),
-        int(cast(float, arguments.get("context", 0))),
-        int(cast(float, arguments.get("limit", _DEFAULT_LIMIT))),
+        context=int(cast(float, arguments.get("context", 0))),
+        limit=int(cast(float, arguments.get("limit", _DEFAULT_LIMIT))),
     )
 
 

@@ -39,14 +39,26 @@ class _CommandRules(Struct, frozen=True):
 
 
 _HEAD_TAIL: Final = _CommandRules(
-    "paths", "qvz", "nc", "", options("quiet silent verbose zero-terminated"), options("lines bytes"), counts=True
+    "paths",
+    "qvz",
+    "nc",
+    "",
+    long_flags=options("quiet silent verbose zero-terminated"),
+    long_valued=options("lines bytes"),
+    counts=True,
 )
 
 LITERAL_COMMANDS: Final = {
     "echo": _CommandRules("text"),
     "pwd": _CommandRules("none", "LP", long_flags=options("logical physical")),
     "date": _CommandRules(
-        "format", "uR", "d", "I", options("utc universal rfc-email"), options("date rfc-3339"), options("iso-8601")
+        "format",
+        "uR",
+        "d",
+        "I",
+        long_flags=options("utc universal rfc-email"),
+        long_valued=options("date rfc-3339"),
+        long_optional=options("iso-8601"),
     ),
     "cat": _CommandRules(
         "paths",
@@ -63,13 +75,15 @@ LITERAL_COMMANDS: Final = {
         "EFGPivwxclLnHhoqszbaITyr",
         "emABC",
         "",
-        options(
+        long_flags=options(
             "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match "
             "word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
             "no-filename only-matching quiet silent no-messages null null-data byte-offset text initial-tab recursive"
         ),
-        options("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
-        options("color colour"),
+        long_valued=options(
+            "regexp max-count after-context before-context context include exclude exclude-dir binary-files label"
+        ),
+        long_optional=options("color colour"),
         counts=True,
     ),
     "sort": _CommandRules(
@@ -77,49 +91,58 @@ LITERAL_COMMANDS: Final = {
         "bdfghiMnRrVcCmsuz",
         "kt",
         "",
-        options(
+        long_flags=options(
             "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort "
             "ignore-nonprinting month-sort numeric-sort random-sort reverse version-sort merge stable unique "
             "zero-terminated"
         ),
-        options("key field-separator sort"),
-        options("check"),
+        long_valued=options("key field-separator sort"),
+        long_optional=options("check"),
     ),
     "uniq": _CommandRules(
         "one_path",
         "cdDuiz",
         "fsw",
         "",
-        options("count repeated unique ignore-case zero-terminated"),
-        options("skip-fields skip-chars check-chars"),
-        options("all-repeated group"),
+        long_flags=options("count repeated unique ignore-case zero-terminated"),
+        long_valued=options("skip-fields skip-chars check-chars"),
+        long_optional=options("all-repeated group"),
     ),
     "diff": _CommandRules(
         "files",
         "qsucenybBwiaEZtT",
         "UCWI",
         "",
-        options(
+        long_flags=options(
             "normal brief report-identical-files ed rcs side-by-side ignore-case ignore-tab-expansion "
             "ignore-trailing-space ignore-space-change ignore-all-space ignore-blank-lines text strip-trailing-cr "
             "expand-tabs initial-tab left-column suppress-common-lines minimal"
         ),
-        options("width ignore-matching-lines label tabsize"),
-        options("unified context color"),
+        long_valued=options("width ignore-matching-lines label tabsize"),
+        long_optional=options("unified context color"),
     ),
-    "stat": _CommandRules("paths", "ftL", "c", "", options("file-system terse dereference"), options("format printf")),
+    "stat": _CommandRules(
+        "paths",
+        "ftL",
+        "c",
+        "",
+        long_flags=options("file-system terse dereference"),
+        long_valued=options("format printf"),
+    ),
     "ls": _CommandRules(
         "paths",
         "aAlh1FprtSXdisnogGRcuUvmxCkBQNbq",
         "wIT",
         "",
-        options(
+        long_flags=options(
             "all almost-all author escape ignore-backups directory file-type full-time group-directories-first "
             "no-group human-readable si inode kibibytes numeric-uid-gid literal hide-control-chars quote-name "
             "reverse recursive size"
         ),
-        options("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
-        options("color classify"),
+        long_valued=options(
+            "ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"
+        ),
+        long_optional=options("color classify"),
     ),
 }
 _RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}
@@ -162,9 +185,9 @@ def _split_words(name: str, rules: _CommandRules, rest: Sequence[str]) -> _Comma
         if text == "-" or not text.startswith("-"):
             words.operands += (text,)
         elif text.startswith("--"):
-            _take_long(name, rules, text, words, waiting)
+            _take_long(name, rules, text, words, waiting=waiting)
         elif not (rules.counts and text[1:].isdecimal()):
-            _take_letters(name, rules, text, words, waiting)
+            _take_letters(name, rules, text, words, waiting=waiting)
     return words
 
 

@@ -101,7 +101,7 @@ def shell_tools(
 
     `open_proxy` makes the proxy of a command with a guarded network. None: such a command has no network.
     """
-    launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+    launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy=open_proxy)
     return ExecShell(launcher, limits), Spawn(launcher, limits)
 
 
@@ -124,7 +124,7 @@ class ExecShell:
         await self._launcher.ready()
         async with self._launcher.prepare_text(cast(str, arguments["command"])) as (launch, problems):
             show = _Output(OutputStorage(ctx, _SHELL_SPEC.name), self._limits, self._launcher.network, problems)
-            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, show)
+            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, output=show)
 
 
 class Spawn:
@@ -150,7 +150,7 @@ class Spawn:
         async with self._launcher.prepare_argv(argv) as (launch, problems):
             with self._limit_spawns():
                 show = _Output(OutputStorage(ctx, _SPAWN_SPEC.name), self._limits, self._launcher.network, problems)
-                result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, show)
+                result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, output=show)
         return {**result, "command": command, "description": arguments.get("description", "")}
 
     @contextmanager
