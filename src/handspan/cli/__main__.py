@@ -3,6 +3,8 @@
 import gc
 import sys
 
+from handspan.cli import late
+
 
 def start() -> None:
     """Load the command line with garbage collection off, and run it.
@@ -12,9 +14,7 @@ def start() -> None:
     """
     gc.disable()
     try:
-        from handspan.cli.main import main
-
-        main()
+        late.main.main()
     except KeyboardInterrupt:  # Ctrl-C during loading: no traceback, as later
         sys.exit(130)
 

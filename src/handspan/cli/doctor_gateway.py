@@ -4,8 +4,9 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
-from handspan.cli.http_request import HttpAnswer, ask, certificate_of, own_tls
+from handspan.cli.http_request import HttpAnswer, ask
 from handspan.cli.running import find_running
+from handspan.cli.trust import certificate_of, own_tls
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.version import VERSION

@@ -1,41 +1,35 @@
 """The gateway that a command asks: one that runs, else one that is opened inside this process."""
 
-import asyncio
 import contextlib
 import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
 
+from handspan.cli import late
 from handspan.cli.ctrl_c import run_until_done
-from handspan.cli.http_request import certificate_of, own_tls
-from handspan.cli.options import config_folder, read_client_settings, read_settings, settings_options
-from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, UploadBody, check_answer
+from handspan.cli.options import read_client_settings, settings_options
+from handspan.cli.requests import Requests
 from handspan.cli.running import find_running
-from handspan.cli.trust import CA, named_tls, read_certificate
+from handspan.cli.trust import CA, certificate_of, named_tls, own_tls, read_certificate
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, HandspanError
 
 if TYPE_CHECKING:
     import ssl
 
-    from handspan.cli.chat.chat_link import ChatLink, ChatWatcher
     from handspan.cli.remote import Remote
-    from handspan.client.threads import CallThreads
-    from handspan.gateway.inside import InsideGateway
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _GC_OBJECTS: Final = 50_000
 """New objects between two collections of garbage. What a command loads is no garbage, and looking takes time."""
-_LONGEST_WAIT: Final = 5.0
-"""Seconds between two attempts of a chat to connect again: a person waits for it."""
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
 
@@ -94,79 +88,12 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
         return await work(requests)
 
 
-@contextlib.asynccontextmanager
-async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
+def open_requests(remote: "Remote | None", *, model: str = "") -> AbstractAsyncContextManager[Requests]:
     """Open requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
-        threads = _make_threads()
-        try:
-            yield _remote_requests(remote, threads)
-        finally:
-            threads.close()
-            remote.close()
-        return
+        return remote.open_requests()
     gc.set_threshold(_GC_OBJECTS)
-    inside = make_inside(model)
-    await inside.open()
-    try:
-        yield _inside_requests(inside)
-    finally:
-        await inside.close()
-
-
-def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
-    async def send(
-        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
-    ) -> GatewayAnswer:
-        loop = asyncio.get_running_loop()
-        on_loop = None if on_line is None else lambda line: loop.call_soon_threadsafe(on_line, line)
-        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers, on_loop)
-        return answered
-
-    def chat(session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
-        from handspan.client.client import Client
-        from handspan.client.ws import Backoff
-
-        backoff = Backoff(longest=_LONGEST_WAIT)
-        client = Client(remote.url, remote.token, backoff=backoff, tls=remote.tls, locate=remote.locate)
-        return client.chat(session, agent, on_state=watcher.on_state, on_channel_message=watcher.on_message)
-
-    return Requests(remote.url, send, chat)
-
-
-def _inside_requests(inside: "InsideGateway") -> Requests:
-    from handspan.gateway.inside import URL
-
-    async def send(
-        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
-    ) -> GatewayAnswer:
-        given_body = body.data if isinstance(body, UploadBody) else body
-        data = b"" if body is None else given_body if isinstance(given_body, bytes) else msgspec.json.encode(body)
-        given = headers if body is None else {"Content-Type": "application/json", **headers}
-        answer = await inside.send(method, path, data, given, on_line)
-        return check_answer("This gateway", answer.status, answer.body)
-
-    def chat(session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
-        return inside.chat(session, agent, watcher.on_message)
-
-    return Requests(URL, send, chat)
-
-
-# Modules that a function loads: a command that does not need them starts sooner.
-
-
-def _make_threads() -> "CallThreads":
-    """Return threads that do not keep the process alive: Ctrl-C ends a command at once."""
-    from handspan.client.threads import CallThreads
-
-    return CallThreads()
-
-
-def make_inside(model: str = "") -> "InsideGateway":
-    """Return a gateway for this process, not open yet."""
-    from handspan.gateway.inside import InsideGateway
-
-    return InsideGateway(read_settings(), config_folder(), model=model)
+    return late.inside.open_inside(model)
 
 
 def find_gateway(*, says: bool = True) -> "Remote | None":
@@ -231,10 +158,8 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
 
 def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspace: str = "") -> "Remote":
     """Return the gateway at this address. The end of the command closes the connection to it."""
-    from handspan.cli.remote import Remote
-
     try:
-        remote = Remote(url, token, tls, workspace)
+        remote = late.remote.Remote(url, token, tls, workspace)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
     if (context := click.get_current_context(silent=True)) is not None:  # None on a thread that finds it again

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from handspan.cli import late
 from handspan.cli.requests import Requests
 from handspan.cli.terminal_questions import EditArguments, is_simple_terminal
 from handspan.core.errors import InvalidAnswer, WireError
@@ -24,10 +25,8 @@ def argument_editor(requests: Requests) -> EditArguments:
     async def edit(question: Question, prompt: Callable[[str], Awaitable[str]]) -> JsonObject | None:
         check = await argument_check(requests, question.tool)
         if not is_simple_terminal():
-            from handspan.cli.json_editor import edit_json  # noqa: PLC0415 - a simple terminal does without
-
             text = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
-            return await edit_json(text, check)
+            return await late.json_editor.edit_json(text, check)
         while typed := (await prompt(_TYPE_IT)).strip():
             try:
                 return check(typed)

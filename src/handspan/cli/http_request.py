@@ -2,17 +2,11 @@
 
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-
-from handspan.config.settings import Settings
-from handspan.gateway.serving.listening import ROOT_FILE, TLS_FOLDER
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
 
 _LARGEST: Final = 1024 * 1024
 
@@ -36,8 +30,6 @@ def ask(
     tls: ssl.SSLContext | None = None,
 ) -> HttpAnswer:
     """Send one request and return the answer. A request with a token goes only to a trusted certificate."""
-    import http.client  # noqa: PLC0415 - most commands ask no gateway this way, and start-up counts
-
     try:
         connection = _connection(url, seconds, tls or _tls(has_token="Authorization" in (headers or {})))
     except ValueError as error:
@@ -48,21 +40,19 @@ def ask(
         answer = connection.getresponse()
         body = b"" if answer.status == 101 else answer.read(_LARGEST)
         return HttpAnswer(answer.status, body)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, HTTPException) as error:
         return HttpAnswer(0, problem=f"{type(error).__name__}: {error}")
     finally:
         connection.close()
 
 
-def _connection(url: str, seconds: float, tls: ssl.SSLContext) -> "HTTPConnection":
-    import http.client  # noqa: PLC0415 - as above
-
+def _connection(url: str, seconds: float, tls: ssl.SSLContext) -> HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it must begin with http:// or https://")
     if parts.scheme == "http":
-        return http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=seconds)
-    return http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=seconds, context=tls)
+        return HTTPConnection(parts.hostname, parts.port or 80, timeout=seconds)
+    return HTTPSConnection(parts.hostname, parts.port or 443, timeout=seconds, context=tls)
 
 
 def _tls(*, has_token: bool) -> ssl.SSLContext:
@@ -71,20 +61,4 @@ def _tls(*, has_token: bool) -> ssl.SSLContext:
     if not has_token:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def certificate_of(settings: Settings) -> Path | None:
-    """Return the certificate to trust at the gateway of the state folder: that of the settings, or our own root."""
-    own = settings.state / TLS_FOLDER / ROOT_FILE
-    return settings.gateway.tls_cert or (own if own.exists() else None)
-
-
-def own_tls(certificate: Path | None) -> ssl.SSLContext | None:
-    """Return TLS that trusts only the certificate in this file, at any address; None without a file."""
-    if certificate is None:
-        return None
-    context = ssl.create_default_context(cafile=str(certificate))
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context

@@ -10,8 +10,11 @@ from typing import Any, Final
 
 import click
 
+from handspan.cli import late
 from handspan.cli.options import settings_options
+from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import HandspanError
+from handspan.core.names import did_you_mean
 from handspan.core.version import VERSION
 
 # Loaded when used, so that `handspan --help` answers at once.
@@ -83,8 +86,6 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that was typed. For a word that is none, raise `UsageError` with the nearest command."""
         if args and args[0].isidentifier() and args[0] not in COMMANDS:
-            from handspan.core.names import did_you_mean  # noqa: PLC0415 - only a mistake needs it
-
             raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -137,8 +138,6 @@ def main() -> None:
 
 
 def _print_error(text: str) -> None:
-    from handspan.cli.wrapping import wrap_for  # noqa: PLC0415 - only a mistake needs it
-
     click.echo(wrap_for(sys.stderr, text), err=True)
 
 
@@ -147,9 +146,7 @@ def _print_as_json(error: HandspanError | click.ClickException) -> bool:
     words = sys.argv[1:]
     if "--json" not in (words[: words.index("--")] if "--" in words else words):
         return False
-    from handspan.cli.json_errors import render_error  # noqa: PLC0415 - only a mistake needs it
-
-    click.echo(render_error(error))
+    click.echo(late.json_errors.render_error(error))
     return True
 
 

@@ -3,28 +3,21 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import click
 import msgspec
 
-from handspan.cli.door import find_gateway, gateway_options, make_inside, place_options
+from handspan.cli import late
+from handspan.cli.door import find_gateway, gateway_options, place_options
 from handspan.cli.operator import as_operator
 from handspan.cli.options import json_option, read_client_settings
 from handspan.cli.render import print_json
 from handspan.cli.requests import segment
-from handspan.client.errors import GatewayUnreachable
 from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.status import SettingsInForce
 from handspan.wire.rest.tokens import MadeToken
-
-if TYPE_CHECKING:
-    import httpx2
-
-    from handspan.cli.mcp_relay import RelayResponse, SendToDoor
-    from handspan.cli.remote import Remote
 
 _NAME: Final = "handspan"
 """The name of this server in the settings of other programs."""
@@ -43,58 +36,8 @@ def serve(agent: str) -> None:
     The tools are those of the gateway that runs, of devices too. Without one, a gateway inside this process has them.
     It ends when standard input is closed.
     """
-    asyncio.run(_serve(find_gateway(), f"/mcp/{segment(agent)}" if agent else "/mcp"))
-
-
-async def _serve(remote: "Remote | None", path: str) -> None:
-    from handspan.cli.mcp_relay import relay_stdio  # noqa: PLC0415 - start-up counts
-
-    async with AsyncExitStack() as stack:
-        await relay_stdio(await (_to_process(path, stack) if remote is None else _to_gateway(remote, path, stack)))
-
-
-async def _to_process(path: str, stack: AsyncExitStack) -> "SendToDoor":
-    """Return what sends requests to a gateway inside this process; `stack` closes that gateway."""
-    inside = make_inside()
-    await inside.open()
-    stack.push_async_callback(inside.close)
-    return lambda method, headers, body: inside.stream(method, path, headers, body)
-
-
-async def _to_gateway(remote: "Remote", path: str, stack: AsyncExitStack) -> "SendToDoor":
-    """Return what sends requests to this gateway; `stack` closes the connection."""
-    import httpx2  # noqa: PLC0415 - start-up counts
-
-    from handspan.net.exchange import describe_http_error  # noqa: PLC0415 - the same
-    from handspan.net.guard import NetGuard  # noqa: PLC0415 - the same
-
-    guard = NetGuard(tls=remote.tls).trust(remote.url)
-    # No limit on silence: a call may take long and say nothing.
-    client = guard.client(headers={"Authorization": f"Bearer {remote.token}"}, timeout=None)
-    http = await stack.enter_async_context(client)
-
-    @asynccontextmanager
-    async def send(method: str, headers: Mapping[str, str], body: bytes) -> "AsyncGenerator[RelayResponse]":
-        try:
-            async with http.stream(method, remote.url + path, headers=dict(headers), content=body) as response:
-                yield _HttpResponse(response)
-        except httpx2.RequestError as error:
-            text = f"The gateway does not answer: {describe_http_error(error)} Is it running (`handspan serve`)?"
-            raise GatewayUnreachable(text) from None
-
-    return send
-
-
-class _HttpResponse:
-    """A response over HTTP, as the relay reads it."""
-
-    def __init__(self, response: "httpx2.Response") -> None:
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-        self._response = response
-
-    def lines(self) -> AsyncIterator[str]:
-        return self._response.aiter_lines()
+    path = f"/mcp/{segment(agent)}" if agent else "/mcp"
+    asyncio.run(late.mcp_serve.serve_stdio(find_gateway(), path))
 
 
 # Entries for the settings of other programs.

@@ -1,10 +1,13 @@
 """A running gateway over HTTP. Loaded when a gateway runs."""
 
+import asyncio
 import contextlib
 import select
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,6 +18,7 @@ from handspan.cli.requests import (
     Method,
     OnLine,
     RemoteRefused,
+    Requests,
     UploadBody,
     check_answer,
     read_answer,
@@ -22,11 +26,14 @@ from handspan.cli.requests import (
 )
 from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
+from handspan.client.client import Client
 from handspan.client.errors import GatewayUnreachable, explain_failure
+from handspan.client.threads import CallThreads
+from handspan.client.ws import Backoff
 from handspan.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
+    from handspan.cli.chat.chat_link import ChatLink, ChatWatcher
 
 T = TypeVar("T")
 _Body: TypeAlias = bytes | UploadBody | None
@@ -35,6 +42,8 @@ OPERATOR_NEEDS_NONE: Final = (
     "On the computer that the gateway runs on, its operator needs none: leave out --token, --url and the "
     "variables HANDSPAN_TOKEN and HANDSPAN_URL."
 )
+_LONGEST_WAIT: Final = 5.0
+"""Seconds between two attempts of a chat to connect again: a person waits for it."""
 _SECONDS: Final = 60.0
 """Longer than the gateway lets a request wait."""
 
@@ -79,6 +88,30 @@ class Remote:
         self.url, self.token, self.tls = found.url, found.token, found.tls
         return has_moved
 
+    @contextlib.asynccontextmanager
+    async def open_requests(self) -> AsyncIterator[Requests]:
+        """Open requests from an event loop. Their threads do not keep the process alive: Ctrl-C ends a command."""
+        threads = CallThreads()
+
+        async def send(
+            method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
+        ) -> GatewayAnswer:
+            loop = asyncio.get_running_loop()
+            on_loop = None if on_line is None else lambda line: loop.call_soon_threadsafe(on_line, line)
+            answered: GatewayAnswer = await threads.run(self.send, method, path, body, headers, on_loop)
+            return answered
+
+        try:
+            yield Requests(self.url, send, self._open_chat)
+        finally:
+            threads.close()
+            self.close()
+
+    def _open_chat(self, session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
+        backoff = Backoff(longest=_LONGEST_WAIT)
+        client = Client(self.url, self.token, backoff=backoff, tls=self.tls, locate=self.locate)
+        return client.chat(session, agent, on_state=watcher.on_state, on_channel_message=watcher.on_message)
+
     def get(self, path: str, form: type[T], **query: str) -> T:
         """Return the answer, read as `form`."""
         return read_answer(self.url, self.send("GET", with_query(path, query)), form)
@@ -99,8 +132,6 @@ class Remote:
 
         Raises `RemoteRefused` when the gateway refuses it, `GatewayUnreachable` when no answer comes.
         """
-        import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
-
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
         data = body if body is None or isinstance(body, bytes | UploadBody) else msgspec.json.encode(body)
         if isinstance(data, UploadBody):
@@ -109,14 +140,14 @@ class Remote:
             given.setdefault("Content-Type", "application/json")
         if on_line is not None:
             assert not isinstance(data, UploadBody)  # no answer to an upload comes line by line
-            return self._stream(method, path, data, given, on_line)
+            return self._stream(method, path, data, given, on_line=on_line)
         may_repeat = method == "GET" or "Idempotency-Key" in given
         with self._lock:
             for again in (True, False):
                 was_open = self._connection is not None
                 try:
                     return self._exchange(method, path, data, given)
-                except (OSError, http.client.HTTPException) as error:
+                except (OSError, HTTPException) as error:
                     self.close()
                     # The gateway may have closed a kept connection long ago, or have moved. A request that a gateway
                     # may have got is not sent again.
@@ -129,8 +160,6 @@ class Remote:
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], on_line: OnLine
     ) -> GatewayAnswer:
         """Send a request on a connection of its own: other requests are made while the lines come."""
-        import http.client  # noqa: PLC0415 - as above
-
         connection = self._open_connection()
         try:
             connection.request(method, urlsplit(self.url).path + path, data, headers)
@@ -139,7 +168,7 @@ class Remote:
                 for line in response:
                     on_line(line)
             return self._check(response.status, response.read())
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
         finally:
             connection.close()
@@ -182,15 +211,13 @@ class Remote:
             f"--token or the variable HANDSPAN_TOKEN. {OPERATOR_NEEDS_NONE}"
         )
 
-    def _open_connection(self) -> "HTTPConnection":
-        import http.client  # noqa: PLC0415 - as above
-
+    def _open_connection(self) -> HTTPConnection:
         parts = urlsplit(self.url)
         assert parts.hostname is not None  # checked by `Address`
         if parts.scheme == "http":
-            return http.client.HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
+            return HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
         tls = self.tls or ssl.create_default_context()
-        return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_SECONDS, context=tls)
+        return HTTPSConnection(parts.hostname, parts.port, timeout=_SECONDS, context=tls)
 
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -204,6 +231,6 @@ class Remote:
         )
 
 
-def _is_closed_by_gateway(connection: "HTTPConnection") -> bool:
+def _is_closed_by_gateway(connection: HTTPConnection) -> bool:
     """Whether the gateway has closed a kept connection: before a request, nothing else can be read from it."""
     return connection.sock is not None and bool(select.select((connection.sock,), (), (), 0)[0])

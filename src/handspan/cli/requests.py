@@ -13,18 +13,13 @@ from handspan.wire.rest.agents import AgentList, AgentView
 
 if TYPE_CHECKING:
     from handspan.cli.chat.chat_link import OpenChat
-    from handspan.wire.rest.sessions import SessionView
 
 T = TypeVar("T")
-LAST: Final = "last"
-"""Stands for the id of the session that was active last."""
 AUTO: Final = "auto"
 """Stands for the name of a model: forget which one was chosen."""
 SHORT_ID: Final = 8
 """How many first characters of an id are enough to name a thing, if no other id begins so."""
 _PIECE: Final = 256 * 1024
-_MOST: Final = "1000"
-"""Sessions among which the beginning of an id is looked for: the most that the gateway lists at once."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -154,24 +149,4 @@ def find_id(given: str, ids: Iterable[str], refused: RemoteRefused) -> str:
     found = [one for one in ids if one.startswith(start)]
     if refused.status != 404 or len(start) < SHORT_ID or len(found) != 1:
         raise refused
-    return found[0]
-
-
-async def find_session(requests: Requests, session_id: str) -> "SessionView":
-    """Return the session with this id, or whose id begins so; 'last' is the one that was active last.
-
-    Raises `HandspanError` when there is none.
-    """
-    from handspan.wire.rest.sessions import SessionList, SessionView  # noqa: PLC0415 - a new conversation needs neither
-
-    if session_id != LAST:
-        try:
-            return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
-        except RemoteRefused as refused:
-            listed = (await requests.get("/api/sessions", SessionList, limit=_MOST)).sessions
-            named = {one.session_id: one for one in listed}
-            return named[find_id(session_id, named, refused)]
-    found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions
-    if not found:
-        raise HandspanError("There is no session yet to go on with: begin one.")
     return found[0]

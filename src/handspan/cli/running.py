@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.http_request import ask
+from handspan.cli import late
 from handspan.config.private_files import is_locked, read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token
@@ -60,9 +60,13 @@ def find_running(state: Path) -> ServingGateway | None:
         pass
     except (OSError, OverflowError, msgspec.DecodeError):
         return None
-    if not is_locked(state / _LOCK) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
+    if not is_locked(state / _LOCK):
         return None
-    return ServingGateway(found.url, found.pid, read_operator_token(state) or "", found.workspace, found.search_path)
+    if late.http_request.ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
+        return None
+    return ServingGateway(
+        found.url, found.pid, read_operator_token(state) or "", found.workspace, search_path=found.search_path
+    )
 
 
 @contextlib.contextmanager

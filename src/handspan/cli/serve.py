@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from handspan.cli.http_request import ask, certificate_of, own_tls
+from handspan.cli import late
 from handspan.cli.options import config_folder, place_words, read_loaded_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
+from handspan.cli.trust import certificate_of, own_tls
 from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
@@ -113,9 +114,7 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
     settings = loaded.settings
     if not settings.gateway.tls or settings.gateway.tls_cert is not None:
         return loaded
-    from handspan.gateway.serving.lan_certificates import LanCertificates  # it loads a library that nothing else needs
-
-    certificates = LanCertificates(settings.state / TLS_FOLDER)
+    certificates = _make_certificates(settings)
     certificates.renew()
     gateway = msgspec.structs.replace(settings.gateway, tls_cert=certificates.certificate)
     read_again = loaded.reload
@@ -127,11 +126,11 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
 
 def _own_certificates(settings: Settings) -> "LanCertificates | None":
     """Return our own certificates; None when the gateway uses none, or one of the person's."""
-    if not has_own_root(settings):
-        return None
-    from handspan.gateway.serving.lan_certificates import LanCertificates
+    return _make_certificates(settings) if has_own_root(settings) else None
 
-    return LanCertificates(settings.state / TLS_FOLDER)
+
+def _make_certificates(settings: Settings) -> "LanCertificates":
+    return late.lan_certificates.LanCertificates(settings.state / TLS_FOLDER)
 
 
 async def _renew(certificates: "LanCertificates") -> None:
@@ -146,10 +145,8 @@ async def _renew(certificates: "LanCertificates") -> None:
 
 
 async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *, is_quiet: bool) -> None:
-    from handspan.gateway.gateway import Gateway  # after the state folder is claimed: loading it takes long
-
     settings = loaded.settings
-    gateway = Gateway(settings, config_folder(), model=model, loaded=loaded)
+    gateway = late.gateway.Gateway(settings, config_folder(), model=model, loaded=loaded)
     events = EventLog(logs_each_call=settings.log.level == "debug")
     if settings.log.level != "warning":
         events.follow(gateway.parts.bus)
@@ -294,7 +291,9 @@ def _running_address(settings: Settings) -> str:
         tls = own_tls(certificate_of(settings))
     except OSError:
         return where
-    answered = ask("POST", f"{running.url}/api/signin", {"Authorization": f"Bearer {running.token}"}, tls=tls)
+    answered = late.http_request.ask(
+        "POST", f"{running.url}/api/signin", {"Authorization": f"Bearer {running.token}"}, tls=tls
+    )
     if answered.status != 201:
         return where
     return f"{where}\nPage     {msgspec.json.decode(answered.body)['url']}"

@@ -1,17 +1,24 @@
-"""A session as a document: what `handspan sessions show`, `sessions export` and `/export` print."""
+"""A session by what a person types, and as a document: what `handspan sessions show` and `/export` print."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
+from typing import Final
 
 import msgspec
 
 from handspan.cli.chat.lines import describe_end
 from handspan.cli.render import render_time
-from handspan.cli.requests import Requests, find_session, segment
+from handspan.cli.requests import RemoteRefused, Requests, find_id, segment
+from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
 from handspan.core.results import edited_arguments
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
-from handspan.wire.rest.sessions import EndView, FileView, MessageList, MessageView, SessionView
+from handspan.wire.rest.sessions import EndView, FileView, MessageList, MessageView, SessionList, SessionView
+
+LAST: Final = "last"
+"""Stands for the id of the session that was active last."""
+_MOST: Final = "1000"
+"""Sessions among which the beginning of an id is looked for: the most that the gateway lists at once."""
 
 
 class SessionDocument(msgspec.Struct, frozen=True):
@@ -23,6 +30,24 @@ class SessionDocument(msgspec.Struct, frozen=True):
     """The texts that were sent with messages, by `SEQ/INDEX` of their file."""
     ends: list[EndView] = []
     """How turns ended that did not end with a whole answer."""
+
+
+async def find_session(requests: Requests, session_id: str) -> SessionView:
+    """Return the session with this id, or whose id begins so; 'last' is the one that was active last.
+
+    Raises `HandspanError` when there is none.
+    """
+    if session_id != LAST:
+        try:
+            return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
+        except RemoteRefused as refused:
+            listed = (await requests.get("/api/sessions", SessionList, limit=_MOST)).sessions
+            named = {one.session_id: one for one in listed}
+            return named[find_id(session_id, named, refused)]
+    found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions
+    if not found:
+        raise HandspanError("There is no session yet to go on with: begin one.")
+    return found[0]
 
 
 async def load_document(requests: Requests, session_id: str) -> SessionDocument:
@@ -79,6 +104,12 @@ def messages_with_ends(document: SessionDocument) -> list[JsonObject]:
         if seq in places:
             found[places[seq]]["ended"] = end
     return found
+
+
+async def describe_last_end(requests: Requests, session_id: str) -> str:
+    """Return how the last turn of the session ended; empty after a whole answer."""
+    session = await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
+    return render_end(session.ended) if isinstance(session.ended, EndView) else ""
 
 
 def render_end(end: EndView) -> str:

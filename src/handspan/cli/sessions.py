@@ -9,8 +9,8 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
-from handspan.cli.requests import Requests, find_session, segment
-from handspan.cli.session_text import export_text, load_document, messages_with_ends, render_markdown
+from handspan.cli.requests import Requests, segment
+from handspan.cli.session_text import export_text, find_session, load_document, messages_with_ends, render_markdown
 from handspan.wire.rest.sessions import DeletedSession, FoundSessions, Renamed, SessionList
 
 _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from handspan.cli.http_request import certificate_of, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
+from handspan.gateway.serving.listening import ROOT_FILE, TLS_FOLDER
 
 CA: Final = "HANDSPAN_CA"
 HOW_TO_TRUST: Final = (
@@ -20,6 +20,22 @@ HOW_TO_TRUST: Final = (
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _OWN_ROOT: Final = "Handspan of "
 """How the name of a root certificate begins that `serve --tls` made (gateway/serving/lan_certificates.py)."""
+
+
+def certificate_of(settings: Settings) -> Path | None:
+    """Return the certificate to trust at the gateway of the state folder: that of the settings, or our own root."""
+    own = settings.state / TLS_FOLDER / ROOT_FILE
+    return settings.gateway.tls_cert or (own if own.exists() else None)
+
+
+def own_tls(certificate: Path | None) -> ssl.SSLContext | None:
+    """Return TLS that trusts only the certificate in this file, at any address; None without a file."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(cafile=str(certificate))
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def read_certificate(file: str) -> str:

@@ -1,5 +1,6 @@
-"""Breaks lines between words, where a terminal would break them anywhere. Loads nothing, so that every command can."""
+"""Breaks lines between words, where a terminal would break them anywhere."""
 
+import shutil
 from typing import TextIO
 
 
@@ -10,8 +11,6 @@ def wrap_for(stream: TextIO, text: str, indent: int = 0, *, margin: int = 0) -> 
     """
     if not stream.isatty():
         return text
-    import shutil  # noqa: PLC0415 - it loads all kinds of archives, and only a terminal needs it
-
     return wrap_text(text, shutil.get_terminal_size().columns - margin, indent)
 
 

@@ -1,7 +1,8 @@
 """Heavy libraries that load with their first use: a start pays only for what it needs.
 
 A module imports one from here at its top, and uses it as ever: `from handspan.core.late_imports import httpx2`. Our own
-modules that load late are in the tables of `cli/main.py`, `gateway/gateway.py` and `handspan/__init__.py`.
+modules that load late are in the tables of `cli/late.py`, `tools/late.py`, `cli/main.py`, `gateway/gateway.py` and
+`handspan/__init__.py`.
 """
 
 import importlib
@@ -33,6 +34,7 @@ class LateModule:
 if TYPE_CHECKING:
     import ctypes
     import difflib
+    import html
     import http.client as http_client
     import tomllib
     import zoneinfo
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     import idna
     import jsonschema_rs
     import pydantic
+    import re2
     import segno
     import yaml
 else:  # beside each: the CPU time that it would add to a gateway's start (300 ms)
@@ -52,6 +55,7 @@ else:  # beside each: the CPU time that it would add to a gateway's start (300 m
     ctypes = LateModule("ctypes")  # 4 ms
     difflib = LateModule("difflib")  # 3 ms: only errors need it
     docstring_parser = LateModule("docstring_parser")  # 7 ms: with the first function that becomes a tool
+    html = LateModule("html")  # 1 ms: its table of names, for the first search of the web
     http_client = LateModule("http.client")  # 7 ms: with the first request of the SDK
     httpcore2 = LateModule("httpcore2")  # 100 ms: with the first request that goes out
     httpx2 = LateModule("httpx2")  # 46 ms, and httpcore2
@@ -59,6 +63,7 @@ else:  # beside each: the CPU time that it would add to a gateway's start (300 m
     jsonschema_rs = LateModule("jsonschema_rs")  # 5 ms: a chat without calls does not need it
     metadata = LateModule("importlib.metadata")  # 14 ms: only where a package may have entry points of ours
     pydantic = LateModule("pydantic")  # 24 ms: with the first function that becomes a tool
+    re2 = LateModule("re2")  # 7 ms: for the first search by an expression
     segno = LateModule("segno")  # 47 ms: only for a person who pairs a device
     tomllib = LateModule("tomllib")  # 5 ms: only for a settings file
     yaml = LateModule("yaml")  # 49 ms: no file of ours needs it
@@ -71,6 +76,7 @@ __all__ = [
     "ctypes",
     "difflib",
     "docstring_parser",
+    "html",
     "http_client",
     "httpcore2",
     "httpx2",
@@ -78,6 +84,7 @@ __all__ = [
     "jsonschema_rs",
     "metadata",
     "pydantic",
+    "re2",
     "segno",
     "tomllib",
     "yaml",

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.late_imports import pydantic
 from handspan.core.schema import Validator
 from handspan.core.tool import READ_ONLY, Handling, ToolSpec
 from handspan.core.values import Arguments, JsonObject
@@ -66,13 +67,10 @@ def _by_msgspec(wanted: type[T]) -> tuple[Callable[[bytes], T], JsonObject]:
 
 def _by_pydantic(wanted: type[T], name: str) -> tuple[Callable[[bytes], T], JsonObject]:
     """Return both by pydantic; by msgspec, if only that knows the type. Raises `DefinitionError` if neither does."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and only needed where a type is asked for
-    from pydantic.errors import PydanticUserError  # noqa: PLC0415
-
     try:
-        adapter = TypeAdapter(wanted)
+        adapter = pydantic.TypeAdapter(wanted)
         return adapter.validate_json, _inline_root(adapter.json_schema())
-    except PydanticUserError as error:
+    except pydantic.PydanticUserError as error:
         with suppress(TypeError):  # such as a list of Structs
             return _by_msgspec(wanted)
         reason = str(error).splitlines()[0].rstrip(".")

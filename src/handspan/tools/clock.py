@@ -7,6 +7,7 @@ from typing import Final
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import difflib, zoneinfo
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Json
 
@@ -53,8 +54,6 @@ class GetCurrentTime:
 
 
 async def _find_zone(name: str) -> tzinfo:
-    import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only calls with a zone need it
-
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # an unknown name, a path, a folder of zones
@@ -68,8 +67,6 @@ async def _find_zone(name: str) -> tzinfo:
 
 def _hint(name: str, known: set[str]) -> str:
     """Return a sentence with the nearest known time zone; empty when none is near."""
-    import difflib  # noqa: PLC0415 - needed for errors only
-
     by_lower_case = {zone.lower(): zone for zone in known}
     asked = name[:64].strip().replace(" ", "_").lower()
     near = difflib.get_close_matches(asked, by_lower_case, n=1, cutoff=0.7)

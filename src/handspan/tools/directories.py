@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.context import Deadline
+from handspan.core.late_imports import ctypes
 from handspan.tools.new_file import hide_temporary
 from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, identity
 
@@ -51,8 +52,6 @@ def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
 @cache
 def _openat2() -> Callable[[int, bytes, bytes], int]:
     """Return the system call. It returns a descriptor, or the negative number of the error."""
-    import ctypes  # noqa: PLC0415 - slow to load, and many processes open no file of a workspace
-
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)

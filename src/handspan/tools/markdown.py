@@ -6,12 +6,15 @@ as deep as the tags of the page are nested. Our pass takes linear time. It drops
 and limits depth and length.
 """
 
+import html
 import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urljoin
 
 from msgspec import Struct
+
+from handspan.tools.markdown_writer import write_markdown
 
 MAX_SOURCE: Final = 4_000_000
 """The most characters of a page that are read."""
@@ -76,8 +79,6 @@ class Markdown(Struct, frozen=True):
 
 def html_to_markdown(page: str, base_url: str = "") -> Markdown:
     """Return the content of a page with absolute links, without scripts, styles and navigation."""
-    from handspan.tools.markdown_writer import write_markdown  # noqa: PLC0415 - loads its libraries with the first page
-
     content = _Content(base_url)
     truncated = content.take(page)
     text = write_markdown(content.finish())
@@ -261,12 +262,8 @@ class _Content:
 
 
 def _escape(text: str) -> str:
-    import html  # noqa: PLC0415 - its table of names is large, and only pages need it
-
     return html.escape(text)
 
 
 def _unescape(text: str) -> str:
-    import html  # noqa: PLC0415 - as above
-
     return html.unescape(text)

@@ -14,6 +14,7 @@ from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
+from handspan.tools import late
 from handspan.tools.result_sources import name_host
 from handspan.tools.web_search import SearchEndpoint, WebSearch
 from handspan.tools.workspace import Workspace
@@ -236,9 +237,7 @@ def _add_body(
         return answer | {"body": "", "binary": True, "warning": _binary_warning(fetched)}
     if not (wants_markdown and text):
         return answer | {"body": text}
-    from handspan.tools.markdown import html_to_markdown  # noqa: PLC0415 - only for pages: start-up counts
-
-    markdown = html_to_markdown(text, fetched.url)
+    markdown = late.markdown.html_to_markdown(text, fetched.url)
     if markdown.truncated:
         answer["markdown_truncated"] = True
     return answer | {"markdown": markdown.text}

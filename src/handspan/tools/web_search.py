@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ConfigError, ToolError
+from handspan.core.late_imports import html
 from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
@@ -245,8 +246,6 @@ def _results(answer: Json, pointers: ResultPointers) -> list[Json]:
 def _text(item: Json, pointers: tuple[str, ...]) -> str:
     """Return the first text at these pointers, without the tags by which APIs mark matches."""
     found = next((one for pointer in pointers if isinstance(one := find(item, pointer), str) and one), "")
-    import html  # noqa: PLC0415 - its table of names takes a command two milliseconds, and few search
-
     plain = html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,100}>", "", found))
     return " ".join(strip_invisible(plain).split())[:_LONGEST_SNIPPET]
 

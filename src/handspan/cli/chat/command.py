@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import Struct
 
+from handspan.cli import late
+from handspan.cli.chat.edits import render_with_diff
 from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
+from handspan.cli.edit_arguments import argument_editor
 from handspan.cli.options import completes, read_client_settings
 from handspan.cli.terminal_questions import EditArguments, is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
@@ -76,7 +79,7 @@ def command(
     standard input is always read; with '-' alone it is the QUESTION. Without both, each of its lines is one message.
     """
     question, piped = _read_question(words)
-    given = _Given(question, agent, session_id, model or "", files, piped, verbose, yes)
+    given = _Given(question, agent, session_id, model or "", files=files, piped=piped, verbose=verbose, yes=yes)
     style = _Style(is_json=as_json, is_rich=not as_json and not plain and _can_do_more())
     remote = _find_gateway(given, says=not as_json)
     sys.exit(run_until_done(_chat(remote, given, style)))
@@ -181,13 +184,10 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
         if given.piped:
             await talk.attach_data(_PIPED_NAME, given.piped)
         if given.question is None:
-            await _converse(talk, style)
+            await late.conversation.converse_at_prompt(talk, can_do_more=_can_do_more())
             return 0
         ended = await talk.say(given.question)
         return _EXIT_CODES.get(ended.reason, 0)
-
-
-# Parts that a function loads: rich and prompt_toolkit only where there is a terminal that can do more.
 
 
 def _make_show(style: _Style, given: _Given) -> Show:
@@ -196,49 +196,20 @@ def _make_show(style: _Style, given: _Given) -> Show:
         return JsonLines(sys.stdout)
     if not style.is_rich:
         return TerminalRenderer(sys.stdout, sys.stderr, verbose=given.verbose, once=once)
-    from handspan.cli.chat.screen import make_screen
-
-    return make_screen(is_detailed=given.verbose, once=once)
+    return late.screen.make_screen(is_detailed=given.verbose, once=once)
 
 
 def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Question], str]:
     """Return a function that renders a question; the question about an edit gets a diff."""
     if not sys.stdin.isatty():
         return render_question
-    from handspan.cli.chat.edits import render_with_diff
-
     return lambda question: render_with_diff(question, workspace, is_coloured=style.is_rich and _has_colour())
 
 
 def _argument_editor(requests: "Requests") -> EditArguments | None:
     """Return a function that lets the person edit the arguments of a call; None without a terminal."""
-    if not sys.stdin.isatty():
-        return None
-    from handspan.cli.edit_arguments import argument_editor
-
-    return argument_editor(requests)
+    return argument_editor(requests) if sys.stdin.isatty() else None
 
 
 def _has_colour() -> bool:
     return not os.environ.get("NO_COLOR")
-
-
-async def _converse(talk: TerminalChat, style: _Style) -> None:
-    """Talk until the person ends the conversation, at a prompt with editing where the terminal can do that."""
-    from handspan.cli.chat.commands import SlashCommands, converse
-
-    commands, history = SlashCommands(talk), read_client_settings().state / "chat_history"
-    if not (sys.stdin.isatty() and _can_do_more()):
-        from handspan.cli.chat.prompt import PlainPrompt
-
-        prompt = PlainPrompt(history)
-        talk.write_above = prompt.write_above
-        await converse(commands, prompt)
-        return
-    from handspan.cli.chat.editor import LineEditor
-    from handspan.cli.chat.word_completion import CommandCompleter
-
-    editor = LineEditor(history, CommandCompleter(commands.names))
-    talk.on_link = editor.link
-    talk.write_above = editor.write_above
-    await converse(commands, editor)

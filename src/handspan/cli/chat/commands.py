@@ -1,6 +1,5 @@
 """What begins with `/` in a conversation: each command is a method, and its line in the table (SPEC U2)."""
 
-import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,12 +9,10 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from handspan.cli.chat.lines import END_WORDS, Show
-from handspan.cli.chat.prompt import PromptReader
-from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
 from handspan.cli.render import one_line, render_columns, render_time, render_usage, width_of
-from handspan.cli.requests import AUTO, Requests, find_session, segment
-from handspan.cli.session_text import export_text, load_document
+from handspan.cli.requests import AUTO, Requests, segment
+from handspan.cli.session_text import export_text, find_session, load_document
 from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
@@ -295,27 +292,3 @@ def _render_table(rows: Sequence[Sequence[str]]) -> list[str]:
 def _path(typed: str) -> Path:
     """Return the path that a person typed, or dropped on the terminal, which may add quotes."""
     return Path(typed.strip("'\"").replace("\\ ", " ")).expanduser()
-
-
-async def converse(commands: SlashCommands, reader: PromptReader) -> None:
-    """Answer line after line, until the person ends the conversation."""
-    reader.open()
-    try:
-        while (line := await reader.line()) is not None:
-            if not await _answer(commands, line):
-                return
-    finally:
-        reader.close()
-
-
-async def _answer(commands: SlashCommands, line: str) -> bool:
-    """Answer a line. Ctrl-C aborts the answer, not the conversation."""
-    with hear_ctrl_c(lambda: answering.cancel()):
-        answering = asyncio.create_task(commands.answer(line))
-        try:
-            return await answering
-        except asyncio.CancelledError:
-            if not answering.cancelled():
-                raise
-            commands.note_aborted()
-            return True

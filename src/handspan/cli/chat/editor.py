@@ -22,12 +22,18 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
+from handspan.cli.chat.word_completion import CommandCompleter, CompletionNames
 from handspan.cli.ctrl_c import hear_ctrl_c
 
 _LONGEST: Final = 1000
 """Lines of the history that are kept."""
 _STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "rprompt": "ansibrightblack"})
 _AGAIN: Final = "Ctrl-C again ends"
+
+
+def make_editor(history: Path, names: CompletionNames) -> "LineEditor":
+    """Return an editor at this terminal; `names` returns the names of a kind, for completion."""
+    return LineEditor(history, CommandCompleter(names))
 
 
 class LineEditor:

@@ -7,21 +7,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from handspan.cli import late
 from handspan.cli.chat.chat_link import ChatLink
 from handspan.cli.chat.lines import Show
 from handspan.cli.ctrl_c import hear_ctrl_c
-from handspan.cli.requests import AUTO, RemoteRefused, Requests, find_agent, find_session, segment
+from handspan.cli.requests import AUTO, RemoteRefused, Requests, find_agent, segment
 from handspan.cli.terminal_questions import TerminalQuestions, ask_here
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import CallFinished, Ended, Event, QuestionAsked
 from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.models import ChosenModel
+from handspan.wire.rest.skills import SessionSkills
 from handspan.wire.ws_frames import ChannelMessage, MediaPart
 
 if TYPE_CHECKING:
     from handspan.wire.rest.sessions import SessionView
-    from handspan.wire.rest.skills import SessionSkills
 
 _CLOSED: Final = Ended(
     "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
@@ -95,7 +96,7 @@ class TerminalChat:
         `waits`: first find out whether a local model answers. A single question waits for that; a conversation begins
         without knowing.
         """
-        session = await find_session(self.requests, session_id) if session_id else None
+        session = await late.session_text.find_session(self.requests, session_id) if session_id else None
         self._agent = await self._find_agent(agent, session)
         self._chosen = await self._choose(at_once=not waits)
         if not waits:
@@ -127,7 +128,7 @@ class TerminalChat:
 
     async def enter(self, session_id: str, agent: str) -> None:
         """Go on with this session, or begin a new one: with this agent, or the session's own."""
-        session = await find_session(self.requests, session_id) if session_id and not agent else None
+        session = await self._find_session(session_id) if session_id and not agent else None
         self._agent = await self._find_agent(agent or None, session)
         if session_id != self.session_id:
             self._attached.clear()  # these files belong to the session before
@@ -151,18 +152,14 @@ class TerminalChat:
         self._chosen = await self._choose()
         return self._chosen
 
-    async def skills(self) -> "SessionSkills":
+    async def skills(self) -> SessionSkills:
         """Return the skills that are on in the session, and the tools that its agent may use."""
-        from handspan.wire.rest.skills import SessionSkills
-
         path = f"/api/sessions/{segment(self.session_id)}/skills"
         return await self.requests.get(path, SessionSkills, agent=self.named_agent)
 
     async def attach(self, path: Path) -> str:
         """Take a file for the next message, and return a line about it."""
-        from handspan.cli.chat.attachments import attach_file  # it loads a library for images
-
-        file = await attach_file(self.requests, path, self.session_id)
+        file = await late.attachments.attach_file(self.requests, path, self.session_id)
         self._attached.append(file)
         if file.kind == "image" and self._shows_images:
             await self._show_image(path.name, await asyncio.to_thread(path.read_bytes))
@@ -170,9 +167,8 @@ class TerminalChat:
 
     async def attach_data(self, name: str, data: bytes) -> None:
         """Take these bytes for the next message, as a file of this name."""
-        from handspan.cli.chat.attachments import attach_data
-
-        self._attached.append(await attach_data(self.requests, name, data, self.session_id))
+        part = await late.attachments.attach_data(self.requests, name, data, self.session_id)
+        self._attached.append(part)
 
     def attached(self) -> Sequence[str]:
         """Return the names of the files for the next message."""
@@ -180,12 +176,8 @@ class TerminalChat:
 
     async def _show_last_end(self) -> None:
         """Show how the last turn of the session ended, if not with a whole answer."""
-        from handspan.cli.session_text import render_end
-        from handspan.wire.rest.sessions import EndView, SessionView
-
-        session = await self.requests.get(f"/api/sessions/{segment(self.session_id)}", SessionView)
-        if isinstance(session.ended, EndView):
-            self.show.note(f"(last turn: {render_end(session.ended)}; /retry asks again)")
+        if end := await late.session_text.describe_last_end(self.requests, self.session_id):
+            self.show.note(f"(last turn: {end}; /retry asks again)")
 
     # The turn.
 
@@ -277,16 +269,14 @@ class TerminalChat:
 
     async def _show_images(self) -> None:
         """Show the images of this turn's results."""
-        from handspan.cli.chat.attachments import result_images
-
-        for name, data in await result_images(self.requests, self.session_id, frozenset(self._with_images)):
+        for name, data in await late.attachments.result_images(
+            self.requests, self.session_id, frozenset(self._with_images)
+        ):
             await self._show_image(name, data)
 
     async def _show_image(self, name: str, data: bytes) -> None:
-        from handspan.cli.chat.attachments import small_png
-
         try:
-            self.show.image(name, await small_png(data))
+            self.show.image(name, await late.attachments.small_png(data))
         except ToolError as error:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
@@ -330,6 +320,9 @@ class TerminalChat:
             self._held.append(message)
         else:
             self.write_above(lambda: self.show.message(message))
+
+    async def _find_session(self, session_id: str) -> "SessionView":
+        return await late.session_text.find_session(self.requests, session_id)
 
     async def _find_agent(self, named: str | None, session: "SessionView | None") -> AgentView:
         try:

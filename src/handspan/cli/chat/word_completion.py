@@ -6,7 +6,7 @@ Loads prompt_toolkit, so only a terminal loads this module.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -15,6 +15,8 @@ from handspan.cli.chat.commands import COMMANDS
 from handspan.cli.render import one_line, shorten_line
 from handspan.core.errors import HandspanError
 
+CompletionNames: TypeAlias = Callable[[str], Awaitable[Sequence[tuple[str, str]]]]
+"""Returns the names of a kind (`tools`, `agents` …), each with a few words."""
 _ABOUT: Final = 72
 """Columns of the words beside a name."""
 
@@ -22,8 +24,7 @@ _ABOUT: Final = 72
 class CommandCompleter(Completer):
     """Completes the line that is typed. Names are asked for once a line: while a person types, they stay the same."""
 
-    def __init__(self, names: Callable[[str], Awaitable[Sequence[tuple[str, str]]]]) -> None:
-        """`names` returns the names of a kind (`tools`, `agents` …), each with a few words."""
+    def __init__(self, names: CompletionNames) -> None:
         self._names = names
         self._known: dict[str, Sequence[tuple[str, str]]] = {}
         self._line = ""

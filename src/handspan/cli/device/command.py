@@ -85,7 +85,7 @@ def join_gateway(settings: Settings, name: str, label: str, pair: str | None) ->
     url, code = (given_url(), "") if pair is None else _read_code(pair)
     name = name_files(name, url)
     file = DeviceFile(settings.state / f"{name}.choices.json")
-    return _pair(settings, file, url, code, label) if code else _find_gateway(settings, file), file, name
+    return _pair(settings, file, url, code, label=label) if code else _find_gateway(settings, file), file, name
 
 
 def name_files(name: str, url: str) -> str:

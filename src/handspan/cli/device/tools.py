@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -184,8 +185,6 @@ def _notify(program: Program | None, announce: Announce) -> DeviceTool:
 
 def _open_url() -> DeviceTool:
     def run(arguments: Arguments, ctx: CallContext) -> Json:
-        import webbrowser  # noqa: PLC0415 - looks for browsers when it is loaded
-
         url = _web_address(str(arguments["url"]))
         if not webbrowser.open(url):
             raise ToolError("execution_failed", "This computer has no browser that could be opened.")

@@ -5,6 +5,7 @@ import re
 from typing import Final, Protocol
 
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import re2
 
 _LONGEST_QUERY: Final = 10_000
 _META_CHARACTERS: Final = frozenset(r"\.^$*+?{}[]|()")
@@ -75,8 +76,6 @@ def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher
 
 def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
     """Return the pattern of google-re2, which needs linear time for every query and text, and releases the GIL."""
-    import re2  # noqa: PLC0415 - loaded with the first search, not with the gateway
-
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not ignores_case
