@@ -70,6 +70,20 @@ def test_a_mistake_in_mcp_json_keeps_no_command_from_a_gateway_that_runs(run: Sh
     assert embedded.returncode == 1 and f"{file}: this is not valid JSON" in embedded.stderr
 
 
+def test_a_mistake_in_the_settings_keeps_no_command_from_a_gateway_that_runs(run: Shell) -> None:
+    state = run.home / "elsewhere"
+    run.config(f"state = '{state}'\n")
+    with serving(run):
+        run.config(f"state = '{state}'\n[tools]\nresult_limit = 'many'\n[gatewy]\nport = 1\n")
+        for words in (("tools",), ("call", "get_current_time"), ("chat", TIME), ("sessions",), ("tokens",)):
+            done = run(*words)
+            assert done.returncode == 0, (words, done.stderr)
+        embedded = run("tools", "--embedded")
+        assert embedded.returncode == 1 and "tools.result_limit: " in embedded.stderr
+        run.config(f"state = '{state}'\nport = \n")
+        assert "line 2" in run("tools").stderr, "where the gateway is can't be read: the error names the line"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -493,6 +507,19 @@ def test_a_question_that_is_answered_elsewhere_is_asked_no_more(run: Shell) -> N
         assert "[get_current_time: ok," in terminal.prompt()
         terminal.say("/usage")
         assert "replies" in terminal.prompt()
+
+
+def test_a_session_that_is_shown_says_which_question_is_open(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with serving(run), run.at_terminal("chat") as terminal:
+        terminal.prompt()
+        terminal.say(TIME)
+        terminal.until(r"never\? ")
+        shown = run("sessions", "show", "last").stdout
+        assert "A question waits for an answer:" in shown and "answer: handspan questions answer " in shown
+        terminal.say("y")
+        assert "[get_current_time: ok," in terminal.prompt()
+        assert "A question waits" not in run("sessions", "show", "last").stdout
 
 
 def test_requests_of_several_threads_do_not_mix(run: Shell) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli import late
 from handspan.cli.ctrl_c import run_until_done
-from handspan.cli.options import read_client_settings, settings_options
+from handspan.cli.options import read_place, settings_options
 from handspan.cli.requests import Requests
 from handspan.cli.running import find_running
 from handspan.cli.trust import CA, certificate_of, named_tls, own_tls, read_certificate
@@ -104,7 +104,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    settings = read_client_settings()
+    settings = read_place()
     remote = named_gateway() or running_gateway(settings, may_embed=True)
     if remote is None:
         if given.get("token"):
@@ -144,7 +144,7 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
     url = given_url()
     if not url:
         return None
-    settings = read_client_settings()
+    settings = read_place()
     tls = named_tls(settings, url, given_certificate() or certificate)
     remote = remote_at(url, given_token() or token, tls)
     running = None if remote.token else running_gateway(settings)

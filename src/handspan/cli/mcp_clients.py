@@ -12,7 +12,7 @@ import msgspec
 from handspan.cli import late
 from handspan.cli.door import find_gateway, gateway_options, place_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option, read_client_settings
+from handspan.cli.options import json_option, read_place
 from handspan.cli.render import print_json
 from handspan.cli.requests import segment
 from handspan.core.values import Json, JsonObject
@@ -115,7 +115,7 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted_token)
         entries = {name: _CLIENTS[name][2](remote.url, made.token, agent) for name in wanted}
         if remote.find_again is not None and "claude-desktop" in entries:
-            entries["claude-desktop"] = _desktop(remote.url, made.token, agent, str(read_client_settings().state))
+            entries["claude-desktop"] = _desktop(remote.url, made.token, agent, str(read_place().state))
         in_force = remote.get("/api/settings", SettingsInForce).settings
     if any(setting.key == "gateway.port" and setting.value == 0 for setting in in_force):
         click.echo(_RANDOM_PORT.format(url=remote.url), err=True)

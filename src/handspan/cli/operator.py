@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from handspan.cli.door import named_gateway, running_gateway, say_aside
-from handspan.cli.options import read_client_settings
+from handspan.cli.options import read_place
 from handspan.cli.remote import OPERATOR_NEEDS_NONE, Remote
 from handspan.cli.requests import RemoteRefused
 from handspan.core.errors import ConfigError
@@ -14,7 +14,7 @@ from handspan.gateway.entry.auth import ADMIN
 @contextlib.contextmanager
 def as_operator(*, says: bool) -> Iterator[Remote]:
     """Yield the gateway that runs, for a block that needs the scope `admin`. With `says`, standard error names it."""
-    settings = read_client_settings()
+    settings = read_place()
     remote = named_gateway() or running_gateway(settings)
     if remote is None:
         raise ConfigError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
-from handspan.config.load import FILE_VARIABLE, LoadedSettings, find_file, folder_of, load_with_sources
+from handspan.config.load import FILE_VARIABLE, LoadedSettings, find_file, folder_of, load_place, load_with_sources
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 
@@ -113,6 +113,23 @@ def read_client_settings() -> Settings:
     return read_loaded_settings(with_servers=False).settings
 
 
+def read_place() -> Settings:
+    """Return what a command needs to find its gateway: the state folder, the workspace and the certificate.
+
+    The gateway has the other settings: a mistake in them may not keep a command from one that runs.
+    """
+    given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
+    return load_place(given.get("config"), _environ(), _overrides(given))
+
+
+def _environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
+
+
+def _overrides(given: Mapping[str, Path]) -> dict[str, Json]:
+    return {name: str(given[name]) for name in ("workspace", "state") if name in given}
+
+
 def read_loaded_settings(
     more: Mapping[str, Json] | None = None, *, with_servers: bool = True, may_be_missing: bool = False
 ) -> LoadedSettings:
@@ -121,12 +138,7 @@ def read_loaded_settings(
     `may_be_missing`: a settings file that is named need not be there.
     """
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
-    overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
-    environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
+    overrides = {**_overrides(given), **(more or {})}
     return load_with_sources(
-        given.get("config"),
-        environ,
-        {**overrides, **(more or {})},
-        with_servers=with_servers,
-        may_be_missing=may_be_missing,
+        given.get("config"), _environ(), overrides, with_servers=with_servers, may_be_missing=may_be_missing
     )

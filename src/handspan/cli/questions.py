@@ -37,13 +37,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json([*found.questions, *found.at_devices])
         return
     for one in (*found.questions, *found.at_devices):
-        for line in _lines(one):
+        for line in question_lines(one):
             click.echo(strip_invisible(line))
     if not (found.questions or found.at_devices):
         click.echo("No question waits for an answer.")
 
 
-def _lines(question: QuestionView) -> Iterator[str]:
+def question_lines(question: QuestionView) -> Iterator[str]:
     """Yield what is asked and how to answer it. Nothing is cut: a person decides by it."""
     arguments = f" {escape_invisible(encode(question.arguments).decode())}" if question.arguments else ""
     asks = f"the agent {question.agent!r} calls {question.tool}" if question.agent else question.tool

@@ -1,5 +1,6 @@
 """`handspan sessions`: list your conversations, show, rename, export and delete them (SPEC A2, U2)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -8,9 +9,19 @@ import click
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
 from handspan.cli.options import ListingGroup, completes, json_option
+from handspan.cli.questions import question_lines
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import Requests, segment
-from handspan.cli.session_text import export_text, find_session, load_document, messages_with_ends, render_markdown
+from handspan.cli.session_text import (
+    SessionDocument,
+    export_text,
+    find_session,
+    load_document,
+    messages_with_ends,
+    render_markdown,
+)
+from handspan.core.values import strip_invisible
+from handspan.wire.rest.questions import QuestionList, QuestionView
 from handspan.wire.rest.sessions import DeletedSession, FoundSessions, Renamed, SessionList
 
 _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))
@@ -59,11 +70,22 @@ def search(words: str, as_json: bool) -> None:
 @place_options
 def show(session_id: str, as_json: bool) -> None:
     """Print the messages of the session ID, with calls and their results. 'last' is the one that was active last."""
-    document = ask_gateway(lambda requests: load_document(requests, session_id), says=not as_json)
+    document, asked = ask_gateway(lambda requests: _load_with_questions(requests, session_id), says=not as_json)
     if as_json:
         print_json(messages_with_ends(document))
-    else:
-        click.echo(render_markdown(document), nl=False)
+        return
+    click.echo(render_markdown(document), nl=False)
+    for question in asked:
+        click.echo("\nA question waits for an answer:")
+        for line in question_lines(question):
+            click.echo(strip_invisible(line))
+
+
+async def _load_with_questions(requests: Requests, session_id: str) -> tuple[SessionDocument, Sequence[QuestionView]]:
+    """Return the session, and the questions of its calls that are open now."""
+    document = await load_document(requests, session_id)
+    found = await requests.get("/api/questions", QuestionList, session=document.session.session_id)
+    return document, [*found.questions, *found.at_devices]
 
 
 @command.command("export")

@@ -74,10 +74,44 @@ def load_with_sources(
     errors.extend(_contradictions(merged, sources))
     if environ.get(FAST_VARIABLE, "on") not in ("on", "off"):
         errors.append(f"environment variable {FAST_VARIABLE}: {environ[FAST_VARIABLE]!r} is neither 'on' nor 'off'.")
-    if errors:
-        raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
+    _raise(errors)
     reload = partial(load_with_sources, path, dict(environ), overrides, with_servers=with_servers)
     return LoadedSettings(build(Settings, merged), file, sources, reload)
+
+
+def load_place(
+    path: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Json] | None = None
+) -> Settings:
+    """Return settings that have only what finds a gateway: its state folder, workspace and certificate.
+
+    Everything else is as by default: a mistake there keeps no command from a gateway that runs. The arguments are those
+    of `load_with_sources`. Raises `ConfigError` when the file can't be read, or one of the three is wrong.
+    """
+    environ = os.environ if environ is None else environ
+    merged: Values = {}
+    errors: list[str] = []
+    file = find_file(environ) if path is None else path
+    for layer in _layers(file, {}, _content(file, errors), environ, overrides or {}):
+        given: Values = SettingReader(layer.place, errors).read(Settings, _of_place(layer.values), below=merged)
+        _merge(merged, given, {}, layer.place.source)
+    _raise(errors)
+    found: Settings = build(Settings, merged)
+    return found
+
+
+def _of_place(values: Mapping[str, Any]) -> Values:
+    """Return those values that find a gateway. Names of variables are in capitals."""
+    found = {name: value for name, value in values.items() if name.lower() in ("state", "workspace")}
+    for name, value in values.items():
+        if name.lower() == "gateway" and isinstance(value, Mapping):
+            found[name] = {inner: one for inner, one in value.items() if inner.replace("_", "").lower() == "tlscert"}
+    return found
+
+
+def _raise(errors: list[str]) -> None:
+    """Raise `ConfigError` if there are errors."""
+    if errors:
+        raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:

@@ -8,12 +8,12 @@ from handspan.cli.chat.commands import SlashCommands
 from handspan.cli.chat.prompt import PlainPrompt, PromptReader
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import hear_ctrl_c
-from handspan.cli.options import read_client_settings
+from handspan.cli.options import read_place
 
 
 async def converse_at_prompt(talk: TerminalChat, *, can_do_more: bool) -> None:
     """Talk until the person ends the conversation. `can_do_more`: standard output can do more than write letters."""
-    commands, history = SlashCommands(talk), read_client_settings().state / "chat_history"
+    commands, history = SlashCommands(talk), read_place().state / "chat_history"
     if not (sys.stdin.isatty() and can_do_more):
         prompt = PlainPrompt(history)
         talk.write_above = prompt.write_above

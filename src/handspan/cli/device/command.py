@@ -19,7 +19,7 @@ from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
 from handspan.cli.device.tools import PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_certificate, given_url, named_gateway, remote_at, running_gateway
-from handspan.cli.options import read_client_settings
+from handspan.cli.options import read_place
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.cli.trust import named_tls
@@ -66,7 +66,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     The gateway is the one that serves the state folder, or the one at --url.
     """
     log: DeviceLog = DeviceJson(sys.stdout) if as_json else DeviceLines(sys.stdout)
-    settings = read_client_settings()
+    settings = read_place()
     own_label = clean_label(label or "", os.uname().nodename)
     remote, file, name = join_gateway(settings, f"device-{own_label}", own_label, pair)
     if pair is not None:
