@@ -110,7 +110,7 @@ class Conversation:
     @property
     def is_cut_off(self) -> bool:
         """Whether the model has not answered the last message."""
-        return bool(self.messages) and type(self.last) is not AssistantMessage
+        return bool(self.messages) and not isinstance(self.last, AssistantMessage)
 
     def specs_for_model(self) -> tuple[ToolSpec, ...]:
         """Return the tools for the next request to the model. The model may call other tools by name, too (SPEC R4)."""
@@ -118,7 +118,7 @@ class Conversation:
 
     def find_message(self, message_id: str) -> UserMessage | None:
         """Return the person's message of this id; None when there is none, or the id is empty."""
-        messages = (message for message in reversed(self.messages) if type(message) is UserMessage)
+        messages = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
         return next((message for message in messages if message.id == message_id), None) if message_id else None
 
     async def append(self, message: Message) -> None:
@@ -191,6 +191,6 @@ class StoredLog:
     def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
         """Store a message. Return None when the store writes the message together with other changes."""
         dollars = None
-        if type(message) is AssistantMessage:
+        if isinstance(message, AssistantMessage):
             dollars = cost(message.usage, price_of(message.model, self._price))
         return self._conversations.keep(session, message, owner=self._owner, after=after, cost=dollars)

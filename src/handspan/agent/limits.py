@@ -48,17 +48,17 @@ class TurnCounts:
 
     def note(self, message: Message) -> None:
         """Count this message."""
-        if type(message) is UserMessage:
+        if isinstance(message, UserMessage):
             self.rounds = self.failed_rounds = self._equal = 0
             self._made.clear()
             self._last = None
-        elif type(message) is AssistantMessage:
+        elif isinstance(message, AssistantMessage):
             if calls := message.calls:
                 self.rounds += 1
                 for call in calls:  # `Counter.update` takes ten times as long
                     key = call.name, call.arguments
                     self._made[key] = self._made.get(key, 0) + 1
-        elif type(message) is ResultsMessage:
+        elif isinstance(message, ResultsMessage):
             failed = all(result.is_error for result in message.results)
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 

@@ -92,11 +92,11 @@ class Listeners:
         if self._is_repeated(event, turn):
             return
         self._note(event, turn)
-        if type(event) is not Titled:  # the title comes after the end
-            self.elsewhere = "" if type(event) is Ended else turn
+        if not isinstance(event, Titled):  # the title comes after the end
+            self.elsewhere = "" if isinstance(event, Ended) else turn
         tell_each(self._listeners.values(), event, turn)
         awaited = self._awaited.get(turn)
-        if awaited is not None and type(event) is Ended and not awaited.done():
+        if awaited is not None and isinstance(event, Ended) and not awaited.done():
             awaited.set_result(event)
 
     async def wait_elsewhere(self, turn: str) -> Ended:
@@ -122,15 +122,15 @@ class Listeners:
 
     def publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
-        if type(event) is Ended and event.reason == "aborted":
+        if isinstance(event, Ended) and event.reason == "aborted":
             event = self.aborted(event.text)
         bus = self._host.bus
-        if bus is not None and type(event) is QuestionAsked:  # the bus has `QuestionOpened` once it is stored
+        if bus is not None and isinstance(event, QuestionAsked):  # the bus has `QuestionOpened` once it is stored
             return
         if self._is_repeated(event, turn):
             return
         self._note(event, turn)
-        if type(event) is Ended:
+        if isinstance(event, Ended):
             self.waiting = turn if event.reason == "pending" else ""
         if bus is not None:
             bus.publish(TurnEvent(self._owner, self._session, turn, event))
@@ -150,14 +150,14 @@ class Listeners:
 
     def _is_repeated(self, event: Event | Titled, turn: str) -> bool:
         """Whether the listeners have this event from another node, which has taken the turn over; or this from them."""
-        if type(event) is CallFinished and self._so_far.has_finished(event.id):
+        if isinstance(event, CallFinished) and self._so_far.has_finished(event.id):
             return True
-        return type(event) is not RoundBegan and type(event) is not Titled and self.find_end(turn) is not None
+        return not isinstance(event, RoundBegan) and not isinstance(event, Titled) and self.find_end(turn) is not None
 
     def _note(self, event: Event | Titled, turn: str) -> None:
         """Note an event that the listeners get now."""
         self._so_far.note(event, turn)
-        if type(event) is Ended and event.reason != "pending":
+        if isinstance(event, Ended) and event.reason != "pending":
             self._ended = (turn, event)
-        elif type(event) is not Titled:  # the title comes after the end
+        elif not isinstance(event, Titled):  # the title comes after the end
             self._ended = None

@@ -122,7 +122,7 @@ class ConversationLoader:
         calls = last.calls if isinstance(last, AssistantMessage) else ()
         if loaded is not None:
             of_turn = loaded.turn_skills
-        elif calls or (last is not None and type(last) is not AssistantMessage):  # a turn that is not over
+        elif calls or (last is not None and not isinstance(last, AssistantMessage)):  # a turn that is not over
             of_turn = self._find_turn_skills(messages)
         skills = {skill.name: skill for skill in (*on, *of_turn)}
         return ActiveSkills(tuple(skills.values()), notes, frozenset(call.id for call in calls))

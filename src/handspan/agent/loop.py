@@ -77,7 +77,7 @@ class Loop:
                 last = conversation.last
                 if conversation.handover != "none" and not _is_answer(last):
                     raise TurnHandedOver
-                if type(last) is not AssistantMessage:
+                if not isinstance(last, AssistantMessage):
                     await self.take_inbox(conversation)
                     await conversation.append(await self._ask(conversation, emit))
                     model_asked_here = True
@@ -114,7 +114,7 @@ class Loop:
             outcomes = [await self._run(conversation, calls[0], refused, known, emit=emit)]
         else:
             outcomes = await self._run_all(conversation, calls, refused, known, emit=emit)
-        results = [outcome for outcome in outcomes if type(outcome) is not Pending]
+        results = [outcome for outcome in outcomes if not isinstance(outcome, Pending)]
         if len(results) < len(calls):
             return None
         return add_notes(calls, results, conversation.counts, conversation.limits)
@@ -143,7 +143,7 @@ class Loop:
     async def close(self, conversation: Conversation) -> None:
         """Give every open call a result without running it, so that the conversation can go on."""
         last = conversation.last
-        if type(last) is AssistantMessage and last.calls:
+        if isinstance(last, AssistantMessage) and last.calls:
             results = [await self._stored_result(conversation, call) for call in last.calls]
             await conversation.append(ResultsMessage(tuple(results)))
 
@@ -171,13 +171,13 @@ class Loop:
     async def _open_records(self, conversation: Conversation) -> list[CallRecord]:
         """Return the records of the last calls that have begun and have no result."""
         last = conversation.last
-        calls = last.calls if type(last) is AssistantMessage else ()
+        calls = last.calls if isinstance(last, AssistantMessage) else ()
         return [record for record in (await self._records(calls)).values() if record.state != "done"]
 
     async def can_go_on(self, conversation: Conversation) -> bool:
         """Whether the conversation ends with calls that all have their results."""
         last = conversation.last
-        if type(last) is not AssistantMessage or not last.calls:
+        if not isinstance(last, AssistantMessage) or not last.calls:
             return False
         return all(record.state == "done" for record in (await self._records(last.calls)).values())
 
@@ -201,12 +201,12 @@ class Loop:
         images = None if self._images_of is None else self._images_of(conversation.owner)
         try:
             async for event in conversation.model.reply(conversation.projection(), specs, images):
-                if type(event) is TextDelta:
+                if isinstance(event, TextDelta):
                     text.append(event.text)
                     emit(TextArrived(event.text))
-                elif type(event) is Replied:
+                elif isinstance(event, Replied):
                     replied = event.message  # the last event: the stream ends by itself
-                elif type(event) is Queued:
+                elif isinstance(event, Queued):
                     emit(RequestQueued(conversation.model.name, event.running))
                 else:
                     _emit_model_event(event, emit)
@@ -226,7 +226,7 @@ class Loop:
         if may_call or not message.calls:
             return message
         # The model was offered no tools and calls some all the same: only the text counts.
-        text = tuple(part for part in message.parts if type(part) is not CallPart)
+        text = tuple(part for part in message.parts if not isinstance(part, CallPart))
         return AssistantMessage(text or (Text(""),), "end", message.model, message.usage)
 
     async def _records(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
@@ -290,7 +290,7 @@ class Loop:
             result: ToolResult | Pending = await self._engine.refuse(wanted, caller, refused[call.id])
         else:
             result = await self._engine.call(wanted, caller)
-        if type(result) is Pending:
+        if isinstance(result, Pending):
             return result
         took = time.monotonic() - began
         source = outside_source(entry, call.arguments, result)
@@ -349,12 +349,12 @@ def _is_for_page(record: CallRecord) -> bool:
 
 def _is_answer(message: Message | None) -> bool:
     """Whether this message ends a turn: a reply of the model without calls."""
-    return type(message) is AssistantMessage and not message.calls
+    return isinstance(message, AssistantMessage) and not message.calls
 
 
 def _finish(call: CallPart, result: ToolResult, took: float, source: str, emit: Emit) -> CallResult:
     """Publish the result of a call, and return it in the form for the model."""
-    status = result.code if type(result) is Failure else "success"
+    status = result.code if isinstance(result, Failure) else "success"
     envelope = render_envelope(result)
     emit(CallFinished(call.id, call.name, status, took, envelope=envelope))
     return render_result(call, result, envelope, source)
@@ -364,7 +364,7 @@ def _emit_rest(replied: AssistantMessage, pieces: list[str], emit: Emit) -> None
     """Publish the text of a reply that came only with its end: some servers send no pieces before."""
     count = 0
     for part in replied.parts:  # every round comes here: to join the texts first would take longer
-        if type(part) is Text:
+        if isinstance(part, Text):
             count += len(part.text)
     if count and count > sum(map(len, pieces)) and replied.text.startswith(arrived := "".join(pieces)):
         emit(TextArrived(replied.text[len(arrived) :]))
@@ -372,11 +372,11 @@ def _emit_rest(replied: AssistantMessage, pieces: list[str], emit: Emit) -> None
 
 def _emit_model_event(event: object, emit: Emit) -> None:
     """Publish an event of the model as an event of the turn."""
-    if type(event) is ThinkingDelta:
+    if isinstance(event, ThinkingDelta):
         emit(ThinkingArrived(event.text))
-    elif type(event) is CallDelta:
+    elif isinstance(event, CallDelta):
         emit(CallArrived(event.index, event.name, event.arguments))
-    elif type(event) is Retrying:
+    elif isinstance(event, Retrying):
         emit(RetryComing(event.reason, event.seconds))
 
 

@@ -279,7 +279,7 @@ class Session:
         """Give the listeners of this node the end of a turn that is over in the store, unless they have it."""
         if (ended := self.listeners.find_end(turn.id)) is not None:
             return ended
-        asked = next((one for one in reversed(conversation.messages) if type(one) is UserMessage), None)
+        asked = next((one for one in reversed(conversation.messages) if isinstance(one, UserMessage)), None)
         messages, limits, ends = conversation.messages, conversation.limits, conversation.ends
         answered = None if asked is None else find_answer(asked, messages, limits, ends)
         if answered is None:  # the turn waits for the result of a call: its end comes later

@@ -158,7 +158,7 @@ class StoredTurns:
         all after it instead. Raises `NoUserMessage` when there is no such message.
         """
         messages = conversation.messages
-        places = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
+        places = [place for place, message in enumerate(messages, 1) if isinstance(message, UserMessage)]
         if not places or (before and before not in places):
             raise NoUserMessage
         left = before - 1 if before else places[-1] - with_message

@@ -32,10 +32,10 @@ class ToolsInUse:
 
     def note(self, message: Message) -> None:
         """Note the tools that this message calls or finds."""
-        if type(message) is AssistantMessage:
+        if isinstance(message, AssistantMessage):
             for call in message.calls:
                 self._use(call.name)
-        elif type(message) is ResultsMessage:
+        elif isinstance(message, ResultsMessage):
             for result in message.results:
                 if result.name == SEARCH_TOOLS:
                     for name in _found_names(result):

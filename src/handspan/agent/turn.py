@@ -116,10 +116,10 @@ class Turn:
     def emit(self, event: Event | Titled) -> None:
         """Publish an event of the turn."""
         self.has_published = True
-        if self.shows_prompt and type(event) is RoundBegan and self._conversation is not None:
+        if self.shows_prompt and isinstance(event, RoundBegan) and self._conversation is not None:
             self.shows_prompt = False
             self.tell(render_prompt(self._conversation))  # only for the client that asked for the prompt
-        if type(event) is Ended:
+        if isinstance(event, Ended):
             self.is_over = True
         self._events.publish(event, self.events_of or self.id)
 
@@ -204,7 +204,7 @@ class Turn:
         return is_left
 
     def _tell_stored(self, message: Message) -> None:
-        if type(message) is UserMessage and message.id in self._messages:
+        if isinstance(message, UserMessage) and message.id in self._messages:
             for listener in self._messages[message.id][1]:
                 tell_one(listener, MessageStored(message.id), message.turn)
 

@@ -129,7 +129,7 @@ def failed_end(error: Exception) -> Ended:
 
 def last_turn(messages: Sequence[Message]) -> str:
     """Return the id of the turn of the person's last message; empty when it is unknown."""
-    return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
+    return next((message.turn for message in reversed(messages) if isinstance(message, UserMessage)), "")
 
 
 def find_answer(
@@ -144,12 +144,12 @@ def find_answer(
     counts, place = TurnCounts(), 0
     asked = messages.index(question) + 1
     for seq, message in enumerate(messages[asked:], asked + 1):
-        if type(message) is UserMessage:
+        if isinstance(message, UserMessage):
             if last is not None and message.turn != question.turn:
                 break
             # This message joined while the model was at work; or the turn before failed, and the model answers both.
             last = None
-        elif type(message) is AssistantMessage:
+        elif isinstance(message, AssistantMessage):
             texts.append(message.text)
             last, place = None if message.calls else message, seq
         counts.note(message)
@@ -172,4 +172,4 @@ def render_prompt(conversation: Conversation) -> Prompted:
 
 
 def _without_ids(message: Message) -> Message:
-    return structs.replace(message, id="", turn="") if type(message) is UserMessage else message
+    return structs.replace(message, id="", turn="") if isinstance(message, UserMessage) else message

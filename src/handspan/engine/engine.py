@@ -34,7 +34,7 @@ from handspan.engine.records import CallAtWork, PendingCalls, new_record, refuse
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.results import Results
 from handspan.engine.runner import Runner, Started, closed_error, find_expiry
-from handspan.engine.watchdog import Kind, Watchdog
+from handspan.engine.watchdog import BlockerKind, Watchdog
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Engine:
         """Return the call's one result; `Pending` when it comes later. `started`: what `begin` has returned."""
         if started is None:
             begun = await self.begin(call, caller)
-            if type(begun) is not Started:
+            if not isinstance(begun, Started):
                 return begun
             started = begun
         record, open_work = started.record, self._open_work
@@ -102,11 +102,11 @@ class Engine:
         try:
             try:
                 outcome = await self.runner.run(started)
-                if started.is_handed_over and (not started.entry.outlives or type(outcome) is Pending):
+                if started.is_handed_over and (not started.entry.outlives or isinstance(outcome, Pending)):
                     return Pending()  # the ledger has the call as it is: the next process goes on from there
-                if type(outcome) is Pending:
+                if isinstance(outcome, Pending):
                     outcome = await self._suspend(record, outcome)
-                    if type(outcome) is Pending:
+                    if isinstance(outcome, Pending):
                         return outcome
             except asyncio.CancelledError:
                 await self._finish_cancelled(started)
@@ -114,7 +114,7 @@ class Engine:
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
                 self._results.write(record, self._cancellation(record.name))
                 raise
-            is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
+            is_plain = isinstance(outcome, Success) and len(outcome.encoded) <= self._result_limit
             if not is_plain or record.hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._results.store(record, outcome, started.began)
@@ -203,7 +203,7 @@ class Engine:
             hooks = record.hooks if isinstance(record, CallAtWork) else self._hooks
             if hooks is not None:
                 result = await run_after_hooks(hooks, record, result)
-            if type(result) is not Success:
+            if not isinstance(result, Success):
                 result = cut_message(result, self._result_limit)
             elif len(result.encoded) > self._result_limit:
                 room = self._result_preview
@@ -352,7 +352,7 @@ class Engine:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
-    def _find_working(self) -> tuple[Kind, str] | None:
+    def _find_working(self) -> tuple[BlockerKind, str] | None:
         """Return the kind and the name of the code that runs on the event loop now. Another thread calls this."""
         if (hooks := self._hooks) is not None and hooks.working:
             return "The hook", hooks.working

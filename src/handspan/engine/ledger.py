@@ -141,7 +141,7 @@ def publish_when_stored(
     """Return the ledger's answer. Publish the call once its result is stored, even if the caller was cancelled."""
     if bus is None:
         return written
-    if type(written) is bool:
+    if isinstance(written, bool):
         if written:
             _publish(bus, record)
         return written
@@ -174,7 +174,7 @@ def _publish_if_stored(bus: Bus, ledger: Ledger, record: CallRecord, stored: asy
 
 def _publish(bus: Bus, record: CallRecord) -> None:
     result = record.result
-    status = result.code if type(result) is Failure else "success"
+    status = result.code if isinstance(result, Failure) else "success"
     bus.publish(
         CallCompleted(
             record.owner,

@@ -9,8 +9,6 @@ from typing import Any, Final
 from handspan.core.errors import ERROR_TYPES, ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, succeed
 
-RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
-"""What a tool may return besides plain values. The engine compares with `type`, since `isinstance` is slower."""
 _LONGEST_TEXT: Final = 2000
 _LONGEST_TRACEBACK: Final = 20_000
 _PACKAGE: Final = str(Path(__file__).parents[1])
@@ -19,16 +17,15 @@ _log = logging.getLogger(__name__)
 
 def convert_output(output: Any) -> ToolResult | Pending:
     """Return the tool's output as a result. Raises `ToolError` when the output has no JSON form."""
-    if type(output) not in RESULT_TYPES:
-        return succeed(output)
     match output:
         case Success():
             return succeed(output.value, output.attachments)
         case Attachment():
             return succeed(None, (output,))
+        case Failure() | Pending():
+            return output
         case _:
-            other: Failure | Pending = output
-            return other
+            return succeed(output)
 
 
 def convert_error(error: ToolError) -> Failure:

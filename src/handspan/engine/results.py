@@ -29,7 +29,7 @@ class Results:
 
     def store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
         """Store the call's one result and publish it. Return False when the call has a result already."""
-        if type(result) is Success:
+        if isinstance(result, Success):
             record.size += len(result.encoded)
         record.duration = time.monotonic() - began
         return self.write(record, result)

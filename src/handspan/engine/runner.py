@@ -22,7 +22,6 @@ from handspan.engine.caller import Caller
 from handspan.engine.concurrency import Slots, SlotsByOrigin
 from handspan.engine.deadline import CancelledItself, Reaper, continue_with_deadline
 from handspan.engine.outcome import (
-    RESULT_TYPES,
     convert_error,
     convert_output,
     describe_error,
@@ -153,7 +152,7 @@ class Runner:
     def workers(self) -> "Workers":
         """The processes of isolated tools."""
         if self._workers is None:
-            from handspan.engine.workers.pool import Workers  # noqa: PLC0415 - few tools are isolated: start-up counts
+            from handspan.engine.workers.pool import Workers  # noqa: PLC0415 - few tools are isolated: 6 ms of each start
 
             self._workers = Workers()
         return self._workers
@@ -185,14 +184,20 @@ class Runner:
 
     async def run(self, started: Started) -> ToolResult | Pending:
         """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
-        slots = self._slots.of_tool(started.entry)
+        entry = started.entry
+        slots = self._slots.of_tool(entry)
         if not slots.try_take() and (refused := await _wait_for_slot(slots, started)) is not None:
             return refused
         now, reaper = time.monotonic(), self.reaper
         outer = reaper.working
         try:
-            coroutine = self._begin(started, now)
-            reaper.working = started.entry.spec.name
+            if self.is_stopped:
+                raise closed_error(entry.spec.name)
+            if entry.function is not None and started.deadline is None:
+                coroutine = entry.function(**started.arguments)
+            else:
+                coroutine = self._begin(started, now)
+            reaper.working = entry.spec.name
             try:
                 wanted = coroutine.send(None)
             except StopIteration as stop:
@@ -202,7 +207,7 @@ class Runner:
             else:
                 reaper.working = outer
                 output = await self._wait(started, coroutine, wanted, now)
-            return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
+            return convert_output(output) if isinstance(output, Struct) else succeed(output)
         except BaseException as error:  # a tool's own code
             return self._convert_error(error, started, now)
         finally:
@@ -213,12 +218,8 @@ class Runner:
                 started.cancel_questions()
 
     def _begin(self, started: Started, now: float) -> Any:
-        """Return the coroutine that runs the tool, where it belongs. `now`: when its time begins."""
+        """Return the coroutine that runs a tool with its context, where it belongs. `now`: when its time begins."""
         entry = started.entry
-        if self.is_stopped:
-            raise closed_error(entry.spec.name)
-        if entry.function is not None and started.deadline is None:
-            return entry.function(**started.arguments)
         started.limit = _find_deadline(entry, started.deadline, now)
         caller, record = started.caller, started.record
         ctx = ToolContext(

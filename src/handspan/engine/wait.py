@@ -74,7 +74,7 @@ class Wait:
             return None
         # A task counts its cancellations. The cancellation by an outer deadline is not counted, but has a cause.
         is_new = self.task.cancelling() > self._cancellations_seen
-        if not is_new and type(error.__cause__) is not DeadlineReached:
+        if not is_new and not isinstance(error.__cause__, DeadlineReached):
             return None
         self.note_cancellation(error)
         return error

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["Tool", "The hook"]
+BlockerKind: TypeAlias = Literal["Tool", "The hook"]
 """What blocks the loop, for the log."""
 
 _log = logging.getLogger(__name__)
@@ -20,7 +20,10 @@ class Watchdog:
     """Watches one event loop from its own thread."""
 
     def __init__(
-        self, is_busy: Callable[[], bool], find_working: Callable[[], tuple[Kind, str] | None], seconds: float = 1.0
+        self,
+        is_busy: Callable[[], bool],
+        find_working: Callable[[], tuple[BlockerKind, str] | None],
+        seconds: float = 1.0,
     ) -> None:
         """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is logged.
 
@@ -73,7 +76,7 @@ class Watchdog:
         self.blocked[name] = self.blocked.get(name, 0) + 1
 
 
-_REMEDIES: Final[dict[Kind, str]] = {
+_REMEDIES: Final[dict[BlockerKind, str]] = {
     "Tool": "make it a plain function, or move it aside with @tool(thread=True)",
     "The hook": "make its methods plain functions, which run on threads",
 }
