@@ -139,20 +139,10 @@ class Sessions:
         await self._opening.find_agent(agent, record, who.owner)
         if record is None:
             return Bound(session_id, 0, name, agent, named_agent=agent)
-        shown_name, shown_agent = record.name or name, agent or record.agent
-        length = record.length
-        ends = await self._conversations.ends(session_id, owner=who.owner, after=length) if length else {}
-        end = ends.get(length)
-        return Bound(
-            session_id,
-            length,
-            shown_name,
-            shown_agent,
-            named_agent=agent,
-            removed=record.removed,
-            is_stored=True,
-            end=end,
-        )
+        name, shown, count = record.name or name, agent or record.agent, record.length
+        ends = await self._conversations.ends(session_id, owner=who.owner, after=count) if count else {}
+        end = ends.get(count)
+        return Bound(session_id, count, name, shown, named_agent=agent, removed=record.removed, is_stored=True, end=end)
 
     def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
         """Let the session exist for all its clients from now on, until the returned function is called (SPEC W7).
@@ -333,15 +323,11 @@ class Sessions:
             session.conversation = conversation
         elif conversation.agent != agent or self._loaded.get(session.id) is not choice:
             conversation = await self._loader.change_agent(session, agent, choice)
-        self._keep(session, choice)
+        self._loaded[session.id] = choice  # the one that was used longest ago is unloaded, if there are too many
+        self._loaded.move_to_end(session.id)
         if who is not None and conversation.caller.who != who:
             conversation.caller = structs.replace(conversation.caller, who=who)
         return await self._loader.prepare(conversation)
-
-    def _keep(self, session: Session, choice: Choice) -> None:
-        """Keep this conversation loaded. If too many are loaded, the one that was used longest ago is unloaded."""
-        self._loaded[session.id] = choice
-        self._loaded.move_to_end(session.id)
 
     def _unload(self, session_id: str, _: Choice) -> None:
         if (session := self._sessions.get(session_id)) is not None:
