@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 
 from handspan.core.principals import OPERATOR
+from handspan.gateway.entry.tokens import hash_of
 from tests.gateway.rest.served import STRANGER, Rest, RestClient, is_error
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def phone(rest: Rest) -> str:
-    label = rest.devices.connect(OPERATOR.owner, "phone", "Pixel")
+async def phone(client: RestClient, rest: Rest) -> str:
+    """A phone that has connected with the token for devices."""
+    label = rest.devices.connect(OPERATOR.owner, "phone", "Pixel", hash_of(client.rest.device_token))
     rest.devices.record_offer(OPERATOR.owner, label, {"camera": "1"})
     rest.devices.record_offer(OPERATOR.owner, label, {"camera": "2"})
     return label
