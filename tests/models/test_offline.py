@@ -331,7 +331,9 @@ async def aborted(text: str, *codes: ErrorCode) -> Talk:
 async def test_with_tools_that_only_read_it_says_that_others_may_be_hidden() -> None:
     request = "write 'x' to b.txt"
     only_read = [spec for spec in Talk().specs if spec.annotations.read_only]
-    assert "the agent's mode or its list of tools may hide others" in await Talk(only_read).say(request)
+    for said in (request, '/write_file {"path": "b.txt", "content": "x"}'):
+        assert "the agent's mode or its list of tools may hide some" in await Talk(only_read).say(said)
+        assert "may hide some" not in await Talk().say(said)
 
 
 @pytest.mark.parametrize("codes", [("cancelled",), ("interrupted",), ("cancelled", "interrupted")])

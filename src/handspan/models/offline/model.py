@@ -50,7 +50,8 @@ _EXAMPLES: Final = {
 """What a person may say, and the tools that it needs."""
 _FILES: Final = ", and I do not read the files that came with it"
 _ONLY_READ: Final = (
-    "All tools that I get only read: the agent's mode or its list of tools may hide others (`handspan tools why TOOL`)."
+    " I get no tool that changes things here: the agent's mode or its list of tools may hide some "
+    "(`handspan tools why TOOL`)."
 )
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
 _LINE: Final = 90
@@ -148,8 +149,7 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
         steps = _plan(f"{request.earlier.rstrip('?!. ')} {request.text}", tools)
     if not rounds and not any(task.tool or task.remark for step in steps for task in step):
         found_none = f"I found no tool that does {request.text[:80]!r}{_FILES if request.has_files else ''}."
-        hidden = f" {_ONLY_READ}" if tools and all(tool.spec.annotations.read_only for tool in tools) else ""
-        return (), "\n\n".join([*told, f"{found_none}{hidden} {_list_abilities(tools)}"])
+        return (), "\n\n".join([*told, f"{found_none}{_explain_hidden(tools)} {_list_abilities(tools)}"])
     for place, step in enumerate(steps):
         calls, remarks = _make_calls(step, _read_call(request.last))
         if place >= len(rounds) and calls:
@@ -244,7 +244,13 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
 def _no_tool(name: str, tools: Sequence[KnownTool]) -> str:
     hint = did_you_mean(name, (tool.name for tool in tools)) or " Say 'help' to see some that there are."
     away = " now: its server or device may be away" if split_name(name)[0] else ""
-    return f"There is no tool {name[:64]!r}{away}.{hint}"
+    return f"There is no tool {name[:64]!r}{away}.{hint}{_explain_hidden(tools)}"
+
+
+def _explain_hidden(tools: Sequence[KnownTool]) -> str:
+    """Return why tools that a person looks for may be missing, when none of these changes anything here."""
+    known = [tool.spec.annotations for tool in tools]
+    return _ONLY_READ if known and all(one.read_only or one.open_world for one in known) else ""
 
 
 def _check_direct(task: _Task) -> _Task:
