@@ -1,7 +1,7 @@
 """The plain values of the store: the data of `core/store.py`. Times are in seconds since 1970."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -122,6 +122,10 @@ class Rule(Struct, frozen=True):
     subject: str
     """The permission, or the reason why approval is needed."""
     answer: Answer
+
+
+TOKEN_ID_LENGTH: Final = 16
+"""Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
 
 class Token(Struct, frozen=True):

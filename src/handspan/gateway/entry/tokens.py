@@ -17,8 +17,6 @@ PAGE: Final = "page."
 """The prefix of the page's tokens. Only they are accepted in a cookie, and only there."""
 PAGE_SECONDS: Final = 30 * 24 * 3600
 
-TOKEN_ID_LENGTH: Final = 16
-"""Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 AGENTFLOW: Final = "agentflow-bearer"
 """The sub-protocol that is followed by the token as the next entry (graph.md 7.1)."""
 

@@ -13,8 +13,8 @@ from typing import Final
 from handspan.core.bus import Bus, CallCompleted, QuestionEnded, QuestionOpened, TokenRevoked, TurnEvent
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import Ended, RequestQueued, RetryComing
+from handspan.core.records import TOKEN_ID_LENGTH
 from handspan.core.values import describe_seconds, describe_wait
-from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 
 SUCCESS: Final = "success"
 _EACH_SECOND: Final = 10

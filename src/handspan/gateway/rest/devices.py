@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from handspan.core.records import TOKEN_ID_LENGTH
 from handspan.gateway.clients.device_info import DeviceInfo
 from handspan.gateway.entry.auth import ADMIN
-from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 from handspan.gateway.http.routing import moment
 from handspan.gateway.parts import GatewayParts
 from handspan.gateway.rest.errors import not_found

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from handspan.core.errors import StoreError
 from handspan.core.principals import AGENT_SCOPE, ANSWERS_SCOPE
-from handspan.core.records import Token
+from handspan.core.records import TOKEN_ID_LENGTH, Token
 from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.entry.pairing import LINK_SECONDS, pairing_url, qr_svg, sign_in_url
-from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH, hash_of, page_cookie
+from handspan.gateway.entry.tokens import hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
