@@ -162,7 +162,7 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
 
 def _reason(settings: Settings, named: str) -> str:
     """Return why `choose` takes the model that it does when one is named, or `models` has one."""
-    if named:
+    if named and named != settings.model:
         return "it is named so"
     if settings.model:
         return "the setting `model` names it"
