@@ -1,4 +1,27 @@
-"""The messages between nodes about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6)."""
+"""The messages between nodes about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6).
+
+Subjects: owners and sessions are hashed in them, INCARNATION is the id of the node that gets the message.
+
+hs1.n.INCARNATION.to: a frame for a client, with the epoch of the connection that is meant (caller → owner of the
+    socket)
+hs1.n.INCARNATION.from: an answer, progress, or a person's answer at the device (owner → caller)
+hs1.n.INCARNATION.probe: the ids that wait; the response names those that never came (caller → owner, request)
+hs1.n.INCARNATION.turn: a turn was handed over: look whether it is to be had (a node that stops → one with few
+    turns)
+hs1.n.INCARNATION.gone, moved, dismiss: a connection is gone; a newer one counts elsewhere; a person sent it away
+    (owner ↔ others)
+hs1.n.INCARNATION.ask, answer, trust: an MCP server asks the person of a call; a person accepts its changed tools
+    (owner ↔ caller)
+hs1.n.INCARNATION.http, http_part, http_seen, http_left, http_probe: a request that is passed on, its response in
+    numbered parts (node ↔ node)
+hs1.o.OWNER: events of `core/bus.py` (any → nodes where the owner is at work)
+hs1.s.SESSION: what happens in a turn (the turn's node → nodes where a client shows it)
+hs1.all: revoked tokens, tries, switches (any → all)
+
+Every message has a signature with a key of the database, bound to its subject, the sender's incarnation and a number
+that grows with each of its messages: a copy of a message, and one of an incarnation that has no row, is dropped
+(`bus/senders.py`). Frames above 256 KB are stored as artifacts, and the message names them.
+"""
 
 import contextlib
 from collections.abc import Callable

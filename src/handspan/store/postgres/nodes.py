@@ -1,4 +1,20 @@
-"""Nodes and their clients as rows (SPEC K). The rows of a node are deleted with its lease."""
+"""Nodes and their clients as rows (SPEC K). The rows of a node are deleted with its lease.
+
+What each table, or column, is for:
+
+nodes, leases: the nodes, and their last sign of life. A row that is gone never comes back: its node joins under a
+    new id
+clients: each connected client: node, epoch, capabilities, tools, since when. The connection that began last
+    counts, also when its node enters it late; the rows go with the node. A row with the role server is the lease
+    of an MCP server: one for each name
+sessions.run: the lease of the node that runs the turn: the fence. Every append, rewind and end of a turn checks
+    it. A running session without one was handed over
+calls.run: the lease of the node that works on the call
+entry_codes: pairing codes and sign-in links
+named_leases: work that one node does for all: to listen to a channel, to answer one of its messages; and the
+    names of the MCP servers in a node's settings, which no client of any node gets. They go with the node
+asked_requests: requests with a key of their client: the node that answers, then the answer
+"""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
