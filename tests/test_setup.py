@@ -1,11 +1,13 @@
 """What is installed when: for serving, for developing, and for the SDK alone. `make release-check` tries the wheels."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SDK = ROOT / "sdks" / "python" / "pyproject.toml"
+LATE = ROOT / "src" / "handspan" / "core" / "late_imports.py"
 
 
 @pytest.fixture
@@ -53,7 +56,8 @@ def test_the_sdk_alone_holds_the_rooms_of_the_client_and_needs_what_they_import(
     sources = [(SDK.parent / name).resolve() for name in included]
     rooms = {source.name for source in sources if source.is_dir()}
     assert rooms == {"core", "wire", "client", "provider", "bridge"}
-    foreign = {name for source in sources for name in imported(source) if name not in sys.stdlib_module_names}
+    names = {late_names().get(name, name) for source in sources for name in imported(source)}
+    foreign = {name for name in names if name not in sys.stdlib_module_names}
     assert foreign - {"handspan"} == {name.split(">")[0].replace("-", "_") for name in dependencies(sdk)}
     assert dependencies(sdk) <= dependencies(whole), "the same versions as in the whole package"
 
@@ -63,13 +67,24 @@ def dependencies(project: dict[str, Any]) -> set[str]:
 
 
 def imported(source: Path) -> Iterator[str]:
-    """The first parts of the names of all modules that these files import, also late."""
+    """The first parts of the names of all modules that these files import, also late: then their names in the table."""
     for file in [source] if source.suffix == ".py" else source.rglob("*.py"):
+        if file.name == LATE.name:
+            continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 yield from (alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module == "handspan.core.late_imports":
+                yield from (alias.name for alias in node.names if alias.name in late_names())
             elif isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module.split(".")[0]
+
+
+@cache
+def late_names() -> dict[str, str]:
+    """The modules of the table of late imports: the name there, and the first part of the module's own name."""
+    text = LATE.read_text(encoding="utf-8")
+    return dict(re.findall(r'(?m)^    (\w+) = LateModule\("(\w+)', text))
 
 
 def test_a_name_that_the_sdk_alone_does_not_have_says_where_it_is(tmp_path: Path) -> None:

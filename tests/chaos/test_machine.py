@@ -68,7 +68,7 @@ def test_an_answer_of_somebody_else_that_counts_is_found(wire: Wire, monkeypatch
     def anybody(self: Connection, peer: Any, frame: Any, size: int) -> None:
         assert [one.calls.receive_answer(frame) for one in self._doors.peers]
 
-    monkeypatch.setattr(Connection, "_take_result", anybody)
+    monkeypatch.setattr(Connection, "_take_unexpected", anybody)
     asked(wire)
     wire.spoof(0)
     with pytest.raises(AssertionError, match="was answered"):

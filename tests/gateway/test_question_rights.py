@@ -17,6 +17,7 @@ from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question, QuestionAction
+from handspan.core.tool import Annotations
 from handspan.core.values import JsonObject
 from handspan.models.scripted import call
 from handspan.testing import FakeDevice, RunningGateway, running_gateway
@@ -162,7 +163,7 @@ async def first_open(gateway: RunningGateway) -> Question:
     return found[0]
 
 
-@tool
+@tool(annotations=Annotations())  # else a channel asks before it runs
 async def ask_person(asked: str, ctx: ToolContext) -> str:
     """Ask the person.
 
