@@ -161,6 +161,26 @@ def begin(pair: Pair, ctx: ToolContext, call: str = "c1", **arguments: Any) -> "
     return asyncio.ensure_future(entry.tool.run(arguments, ctx))
 
 
+async def test_all_requests_of_an_owner_who_is_new_here_wait_until_the_clients_are_known(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.rows.records["p2"] = msgspec.structs.replace(pair.record(), peer="p2", owner="bob", label="tablet")
+    may_read, look = asyncio.Event(), pair.rows.client_nodes
+
+    async def client_nodes(owners: Sequence[str]) -> list[ClientNode]:
+        await may_read.wait()
+        return await look(owners)
+
+    monkeypatch.setattr(pair.rows, "client_nodes", client_nodes)
+    first, second = (asyncio.create_task(pair.mirrors.follow("bob")) for _ in range(2))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not first.done() and not second.done()
+    may_read.set()
+    assert [await soon(first), await soon(second)] == [True, False]
+    assert pair.mirrors.find("p2") is not None
+
+
 async def test_a_call_its_progress_and_its_answer_travel(pair: Pair, ctx: ToolContext, progress: list[Any]) -> None:
     running = begin(pair, ctx, a=1)
     await until(pair.requests)

@@ -43,9 +43,13 @@ class Mirrors:
         self._mirrors: dict[str, Mirror] = {}
         self._followed: dict[str, float] = {}
         """Owners, and when they were last needed."""
+        self._read: set[str] = set()
+        """Followed owners whose rows were read, or tried to be."""
         self._hinted: set[str] = set()
         """Owners whose rows are to be read soon."""
         self._has_hint = asyncio.Event()
+        self._reading = asyncio.Lock()
+        """Held while the rows of an owner are read for the first time."""
         self._refreshing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -79,14 +83,21 @@ class Mirrors:
         return tuple(self._followed)
 
     async def follow(self, owner: str) -> bool:
-        """Make the owner's clients on other nodes known to this node. Return whether they were not known before."""
-        is_new = owner not in self._followed
+        """Make the owner's clients on other nodes known to this node. Return whether they were not known before.
+
+        Requests that come at once wait for the same look: a client that moves here goes on with the tools it had.
+        """
         self._followed[owner] = time.monotonic()
-        if is_new:
-            try:
-                await self._refresh([owner])
-            except StoreError as error:
-                _log.warning("The clients of other nodes are not known yet: %s", error)
+        if owner in self._read:
+            return False
+        async with self._reading:
+            is_new = owner not in self._read
+            if is_new:
+                try:
+                    await self._refresh([owner])
+                except StoreError as error:
+                    _log.warning("The clients of other nodes are not known yet: %s", error)
+                self._read.add(owner)
         return is_new
 
     def hint(self, owner: str) -> None:
@@ -272,6 +283,7 @@ class Mirrors:
         for owner, last_needed in list(self._followed.items()):
             if last_needed < before and owner not in awaited and not self._host.is_needed(owner):
                 del self._followed[owner]
+                self._read.discard(owner)
                 for mirror in self:
                     if mirror.record.owner == owner:
                         self._end(mirror, GONE)
