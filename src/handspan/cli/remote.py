@@ -65,6 +65,8 @@ class Remote:
         self.search_path = ""
         """The gateway's PATH, if the gateway runs on this computer; else empty."""
         self._connection: HTTPConnection | None = None
+        self._has_ended = False
+        """Whether the command is over: a request that is still at work on another thread leaves no connection open."""
         self._lock = threading.Lock()
         """Held by a request until it is answered: a chat asks for completions on another thread."""
 
@@ -91,7 +93,7 @@ class Remote:
     @contextlib.asynccontextmanager
     async def open_requests(self) -> AsyncIterator[Requests]:
         """Open requests from an event loop. Their threads do not keep the process alive: Ctrl-C ends a command."""
-        threads = CallThreads()
+        threads, self._has_ended = CallThreads(), False
 
         async def send(
             method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
@@ -105,6 +107,7 @@ class Remote:
             yield Requests(self.url, send, self._open_chat)
         finally:
             threads.close()
+            self._has_ended = True
             self.close()
 
     def _open_chat(self, session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
@@ -149,6 +152,8 @@ class Remote:
                     return self._exchange(method, path, data, given)
                 except (OSError, HTTPException) as error:
                     self.close()
+                    if self._has_ended:
+                        raise self._unreachable(error) from None
                     # The gateway may have closed a kept connection long ago, or have moved. A request that a gateway
                     # may have got is not sent again.
                     has_moved = self._follow()
@@ -183,12 +188,15 @@ class Remote:
     def _exchange(self, method: str, path: str, data: _Body, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is not None and _is_closed_by_gateway(self._connection):
             self.close()
-        if self._connection is None:
-            self._connection = self._open_connection()
+        connection = self._connection = self._connection or self._open_connection()
         sent = data.pieces() if isinstance(data, UploadBody) else data
-        self._connection.request(method, urlsplit(self.url).path + path, sent, headers)
-        response = self._connection.getresponse()
-        return self._check(response.status, response.read())
+        try:
+            connection.request(method, urlsplit(self.url).path + path, sent, headers)
+            response = connection.getresponse()
+            return self._check(response.status, response.read())
+        finally:
+            if self._has_ended:
+                connection.close()
 
     def _check(self, status: int, body: bytes) -> GatewayAnswer:
         """Return the answer, or raise `RemoteRefused`: about tokens in words for a person, not for programs."""
