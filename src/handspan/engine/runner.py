@@ -162,7 +162,7 @@ class Runner:
         return self._suspended.get(call_id)
 
     def hand_over(self) -> None:
-        """Hand over calls of turns whose clients can come back, now and from now on: each stays open without one."""
+        """Hand over calls of turns whose clients can come back, from now on. Each stays open, without a result."""
         self._hands_over = True
         for started in tuple(self._suspended.values()):
             _hand_over_client_call(started)
