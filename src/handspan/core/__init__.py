@@ -3,8 +3,9 @@
 Holds:   plain data (frozen structs), the Protocols that the rooms above share, and the pure functions on them. Read
          `tool.py`, `calls.py` and `results.py` first; `errors.py` has every error and its code. What lasts:
          `store.py` (Protocols), `records.py` (their data). What is announced: `bus.py`, `events.py`. Schemas:
-         `schema.py` checks values, `signature.py` and `function_tool.py` make tools of functions. `finishing.py`: work
-         that is done to its end though its caller is cancelled. `tasks.py`: background tasks that end well.
+         `schema.py` checks values, `signature.py` and `function_tool.py` make tools of functions. `tasks.py`:
+         background tasks that end well, and work that is done to its end though its caller is cancelled.
+         `threads.py`: threads for code that blocks. `words.py`: the words by which texts are searched.
          `bounded.py`: a dict that forgets its oldest entry. `late_imports.py`: heavy libraries, each
          loaded with its first use.
 Imports: nothing of ours. No I/O, no clock.

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
+from handspan.core.budgets import BudgetLimits
 from handspan.core.channels import CHANNEL_SESSION
 from handspan.core.tool import NO_EFFECTS, Annotations
 
@@ -49,6 +50,10 @@ class Agent(Struct, frozen=True):
     nodes: tuple[str, ...] | None = None
     """Nodes of page clients whose tools the agent may use; None means all (graph.md 3.6)."""
     limits: AgentLimits = AgentLimits()
+    budget: BudgetLimits = BudgetLimits()
+    """How much its models may cost (SPEC L5). Only settings and programs set it."""
+    then: tuple[str, ...] | None = None
+    """Models that answer while its model can't; None: those that the settings give to that one (SPEC L6)."""
 
 
 GENERAL = Agent()

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, TypeVar, final
 from msgspec import Struct
 
 from handspan.core.calls import ToolFacts
-from handspan.core.events import Event, Titled
+from handspan.core.events import Event, SessionChange
 from handspan.core.questions import Decision, Question, QuestionKind
 
 
@@ -60,6 +60,14 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
     """None if the call was abandoned. The other parts of the answer are only for the call."""
     by: str = ""
     """The id of the WebSocket client that answered; empty if the answer came by another door."""
+
+
+@final
+class BudgetChanged(Struct, frozen=True, gc=False, tag="budget_changed"):
+    """There may be money for requests that wait: another one has ended, or a person has added some."""
+
+    owner: str = ""
+    """Empty: requests of all owners may wait for it."""
 
 
 @final
@@ -150,7 +158,7 @@ class TurnEvent(Struct, frozen=True, gc=False, tag="turn_event"):
     owner: str
     session: str
     turn: str
-    event: Event | Titled
+    event: Event | SessionChange
 
 
 BusEvent: TypeAlias = (
@@ -159,6 +167,7 @@ BusEvent: TypeAlias = (
     | DeviceChanged
     | QuestionOpened
     | QuestionEnded
+    | BudgetChanged
     | LoginRequested
     | AbortRequested
     | RulesForgotten
@@ -181,8 +190,9 @@ class Bus(Protocol):
 
     def publish(self, event: BusEvent) -> None:
         """Call every listener for this kind of event. Never waits, and never raises the error of a listener."""
-        ...
 
     def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
         """Call the listener with every later event of this kind, until the returned function is called."""
-        ...
+
+    def follow_session(self, session: str) -> Callable[[], None]:
+        """Get the events of this session's turns on other nodes, too, until the returned function is called."""

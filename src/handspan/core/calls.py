@@ -52,7 +52,7 @@ class ToolFacts(Struct, frozen=True, omit_defaults=True):
     """
 
 
-UNKNOWN_TOOL = ToolFacts(None, "", False)
+UNKNOWN_TOOL = ToolFacts(None, "", read_only=False)
 _ANSWERED_BY: Final[dict[OriginKind, AnsweredBy]] = {
     "remote": "connection",
     "device": "connection",
@@ -70,6 +70,16 @@ def decode_facts(stored: bytes) -> ToolFacts:
     return facts if answered_by is None else structs.replace(facts, answered_by=answered_by)
 
 
+class AskingModel(Struct, frozen=True, omit_defaults=True):
+    """The model whose reply asked for a call, and why that one answered if another was meant (SPEC L6)."""
+
+    model: str
+    in_place_of: str = ""
+    """The name of the model that was meant; empty: this one."""
+    reason: str = ""
+    """Why that one did not answer, in words for a person."""
+
+
 class CallRecord(Struct, gc=False):
     """What the gateway knows about one call. Only the ledger and the engine write it."""
 
@@ -84,6 +94,8 @@ class CallRecord(Struct, gc=False):
     """When the call began, in seconds since 1970."""
     size: int = 0
     """The approximate size of this record in bytes."""
+    asked_by: AskingModel | None = None
+    """None: no model asked for the call, or an earlier version wrote the record."""
     state: CallState | None = None
     """None before the ledger has the call."""
     expires_at: float | None = None
@@ -137,9 +149,5 @@ def cut_note(text: str) -> str:
     return text.encode(errors="replace")[:room].decode(errors="ignore") + mark
 
 
-def _draw_uuid() -> str:
-    return str(uuid.uuid4())
-
-
-new_call_id: Final[Callable[[], str]] = draw_id if IS_FAST else _draw_uuid
+new_call_id: Final[Callable[[], str]] = draw_id if IS_FAST else lambda: str(uuid.uuid4())
 """Returns an id in UUID form that is impossible to guess."""

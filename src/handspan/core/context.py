@@ -34,7 +34,7 @@ class Deadline(Struct, frozen=True, gc=False):
 class Person(Protocol):
     """The person for whom a call runs. A tool can ask them while it runs."""
 
-    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+    async def ask(self, tool_question: ToolQuestion) -> tuple[Answer, float]:
         """Return the answer (`expired` if none came in time), and the seconds by which the deadline moved.
 
         Raises `ToolError` when no person can be asked.
@@ -45,9 +45,9 @@ class Person(Protocol):
 class NoPerson:
     """Stands in where no person can be asked, for example in a worker process."""
 
-    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+    async def ask(self, tool_question: ToolQuestion) -> tuple[Answer, float]:
         """Raise `ToolError`."""
-        raise ToolError("execution_failed", f"The person can't be asked from here: {asked.subject}")
+        raise ToolError("execution_failed", f"The person can't be asked from here: {tool_question.subject}")
 
 
 NO_PERSON: Final = NoPerson()
@@ -112,7 +112,9 @@ class ToolContext(Struct, gc=False):
         a client with the scope `admin` may answer. The deadline moves by the time that the person takes. Raises
         `ToolError` when no person can be asked.
         """
-        answer, waited = await self.person.ask(ToolQuestion(kind, subject, schema, action, expires_in, for_admin))
+        answer, waited = await self.person.ask(
+            ToolQuestion(kind, subject, schema, action, expires_in=expires_in, for_admin=for_admin)
+        )
         if self.deadline is not None:
             self.deadline = self.deadline.later(waited)
         return answer

@@ -3,6 +3,7 @@
 HandspanError                   core     the root of all our errors
 ├── ToolError                   core     a call can't succeed; carries a code of the table below
 │   ├── NotYours                core     … because the session is another owner's
+│   ├── SessionDeleted          core     … because the session was deleted a moment ago
 │   ├── TakenOver               core     … because another node has the turn of the session
 │   ├── LoginRequired           client   … before the person has logged in; says how
 │   ├── Unsent                  channels  … because a message did not arrive; it may be sent again
@@ -22,6 +23,7 @@ HandspanError                   core     the root of all our errors
 │   ├── TooManyValues           wire     … because they hold more values than one request may
 │   ├── FrameError              wire     … in a frame of the WebSocket protocol; carries its code
 │   ├── BodyError               wire     … in a body of the graph API; names each place
+│   ├── WrongParameter          wire     … in a body of OpenAI's API; names the parameter
 │   ├── ManifestError           wire     … in the manifest of a provider
 │   └── NoFile                  gateway  … because a form has no file under the name that is wanted
 ├── ProviderError               wire     a provider answers a call with an error; carries the answer
@@ -33,6 +35,7 @@ HandspanError                   core     the root of all our errors
 ├── ModelError                  models   a model can't answer
 ├── ScriptOver                  models   the scripted model was asked more often than its script has turns
 ├── SkillError                  skills   the file of a skill can't be used
+├── SummaryFailed               agent    a model gave no usable summary of a long conversation
 ├── TurnRefused                 agent    a turn was not begun, and nothing was stored
 │   ├── SessionBusy             agent    … because too many messages wait in the session
 │   │   └── GatewayStops        agent    … because the gateway begins no more turns
@@ -54,7 +57,13 @@ HandspanError                   core     the root of all our errors
 ├── UsageError                  front    a `Handspan` is used where it can't be: closed, or in another event loop
 ├── AskFailed                   front    a question to a `Handspan` has no answer
 │   └── AnswerMismatch          front    … because the model gave none of the type that was asked for
+├── OffersRefused               gateway  a client offers tools that can't be used; names each
+├── ResultsRefused              gateway  a client brings results that no call of its waits for; names each
+├── HistoryRefused              gateway  a session that has messages takes no history of a client
+├── NothingSaid                 gateway  a request of a chat has no message of a person, and no result
 ├── Refusal                     gateway  an HTTP request can't be answered as it is
+│   └── OpenAiRefusal           gateway  … and names a parameter, or a code of OpenAI's API
+│       └── RunFailed           gateway  … because its run has ended with an error
 └── TooManyListeners            gateway  there is no place for one more live stream
 
 A failing call is a raised `ToolError`; the engine turns it into the call's one result. The second column is the room
@@ -65,12 +74,14 @@ from typing import Final, Literal, TypeAlias, get_args
 
 ErrorType: TypeAlias = Literal["validation_error", "permission_denied", "timeout", "execution_error"]
 
-ErrorCode: TypeAlias = Literal[
+ValidationCode: TypeAlias = Literal[
     "tool_not_found",
     "tool_not_available",
     "tool_disabled",
     "invalid_arguments",
     "invalid_path",
+]
+DenialCode: TypeAlias = Literal[
     "permission_denied",
     "permission_denied_forever",
     "approval_denied",
@@ -78,7 +89,8 @@ ErrorCode: TypeAlias = Literal[
     "policy_denied",
     "hook_cancelled",
     "auth_required",
-    "timeout",
+]
+ExecutionCode: TypeAlias = Literal[
     "interrupted",
     "unknown_outcome",
     "execution_failed",
@@ -91,45 +103,15 @@ ErrorCode: TypeAlias = Literal[
     "disconnected",
     "internal_error",
 ]
-
+ErrorCode: TypeAlias = Literal[ValidationCode, DenialCode, "timeout", ExecutionCode]
 # SPEC X2. `interrupted`: the call never reached its tool, a retry is safe. `unknown_outcome`: it did, no answer came.
-_CODES_BY_TYPE: Final[dict[ErrorType, tuple[ErrorCode, ...]]] = {
-    "validation_error": (
-        "tool_not_found",
-        "tool_not_available",
-        "tool_disabled",
-        "invalid_arguments",
-        "invalid_path",
-    ),
-    "permission_denied": (
-        "permission_denied",
-        "permission_denied_forever",
-        "approval_denied",
-        "question_expired",
-        "policy_denied",
-        "hook_cancelled",
-        "auth_required",
-    ),
-    "timeout": ("timeout",),
-    "execution_error": (
-        "interrupted",
-        "unknown_outcome",
-        "execution_failed",
-        "file_not_found",
-        "file_too_large",
-        "network_error",
-        "rate_limited",
-        "busy",
-        "cancelled",
-        "disconnected",
-        "internal_error",
-    ),
-}
 
 ERROR_TYPES: Final[dict[ErrorCode, ErrorType]] = {
-    code: error_type for error_type, codes in _CODES_BY_TYPE.items() for code in codes
+    **dict.fromkeys(get_args(ValidationCode), "validation_error"),
+    **dict.fromkeys(get_args(DenialCode), "permission_denied"),
+    "timeout": "timeout",
+    **dict.fromkeys(get_args(ExecutionCode), "execution_error"),
 }
-assert set(ERROR_TYPES) == set(get_args(ErrorCode))
 
 
 class HandspanError(Exception):
@@ -165,6 +147,18 @@ class NotYours(ToolError):
     def __init__(self, session: str) -> None:
         super().__init__(
             "permission_denied", f"The session {session[:60]!r} belongs to another owner: choose another id."
+        )
+
+
+class SessionDeleted(ToolError):
+    """The session of this id was deleted a moment ago, and can still be restored."""
+
+    def __init__(self, session: str) -> None:
+        shown = session[:60]
+        super().__init__(
+            "file_not_found",
+            f"The session {shown!r} was deleted: restore it first (POST /api/sessions/{shown}/restore), or begin "
+            "another one.",
         )
 
 

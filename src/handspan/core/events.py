@@ -80,11 +80,25 @@ class QuestionAsked(Struct, frozen=True, tag="question"):
 
 
 @final
+class ContextUse(Struct, frozen=True):
+    """How full the context of the session's model is (SPEC L3)."""
+
+    used: int
+    """Tokens of the last request and its reply, or about so many of the next request."""
+    limit: int
+    """Tokens that the model can read."""
+
+
+@final
 class UsageCounted(Struct, frozen=True, tag="usage"):
     """What a reply used."""
 
     model: str
     usage: Usage
+    context: ContextUse | UnsetType = UNSET
+    """How full the context is after the reply, if the model has a limit."""
+    cost: float | UnsetType = UNSET
+    """US dollars, by the price of the model that answered, if that is known."""
 
 
 @final
@@ -97,10 +111,31 @@ class RetryComing(Struct, frozen=True, tag="retry"):
 
 @final
 class RequestQueued(Struct, frozen=True, tag="queued"):
-    """The request to the model waits: as many as may run at once run already (setting `model_requests`)."""
+    """The request to the model waits for others that run: for a place (setting `model_requests`), or for money."""
 
     model: str
     running: int
+    """How many others run; of this process."""
+    reason: str | UnsetType = UNSET
+    """Why it waits, for a person; unset: as many run as may run at once."""
+
+
+@final
+class ModelSwitched(Struct, frozen=True, tag="model_switched"):
+    """A model can't answer: another one does, for the rest of the turn (SPEC L6)."""
+
+    model: str
+    """The name of the model that answers now."""
+    of: str
+    """The name of the model that was meant."""
+    reason: str
+
+
+@final
+class BudgetLow(Struct, frozen=True, tag="budget_low"):
+    """A budget is nearly spent. It is told once a day or month (SPEC L5)."""
+
+    text: str
 
 
 @final
@@ -162,6 +197,34 @@ class Titled(Struct, frozen=True, tag="title"):
     title: str
 
 
+@final
+class WentBack(Struct, frozen=True, tag="went_back"):
+    """The conversation goes on from another place: messages were left, or another version was chosen (SPEC L8)."""
+
+    length: int
+    """How many messages it has now."""
+
+
+@final
+class Compacted(Struct, frozen=True, tag="compacted"):
+    """What the model sees of the conversation has become shorter. The conversation itself is whole (SPEC L1, L2)."""
+
+    before: int
+    """About how many tokens a request had."""
+    after: int
+    short: int
+    """The results of so many messages, from the first one on, are one line each."""
+    summarized: int = 0
+    """The summary stands for so many messages, from the first one on."""
+    summary: str = ""
+    note: str = ""
+    """Why there is no new summary; empty if none was needed, or there is one."""
+
+
+SessionChange: TypeAlias = Titled | WentBack
+"""What changes the session itself, and is no part of a turn's rounds."""
+
+
 Event: TypeAlias = (
     TextArrived
     | ThinkingArrived
@@ -174,5 +237,8 @@ Event: TypeAlias = (
     | UsageCounted
     | RetryComing
     | RequestQueued
+    | Compacted
+    | ModelSwitched
+    | BudgetLow
     | Ended
 )

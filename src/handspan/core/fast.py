@@ -1,4 +1,4 @@
-"""Whether the speed tricks are on. The files `fast_*` hold them, and ARCHITECTURE.md lists what each gains.
+"""Whether the speed tricks are on. The files `fast_*` hold them, and `docs/speed_inside.md` says what each gains.
 
 `HANDSPAN_FAST=off` takes the library's way instead of each trick. That is slower, and the same to every client but
 one: a client that closes the connection in the same packet as its last messages gets no more answers to these.

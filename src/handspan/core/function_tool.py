@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
-from handspan.core.names import check_own_name
 from handspan.core.signature import AnyFunction, Signature
 from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Handling, Placement, ToolSpec, check_timeout
 from handspan.core.values import Arguments
@@ -98,24 +97,21 @@ def tool(
     """
 
     def define(function: AnyFunction) -> FunctionTool[..., Any]:
+        """Return the tool of this function."""
         if isinstance(function, FunctionTool):  # one function as two tools
             function = function.function
         signature = Signature(function)
         spec = ToolSpec(
-            name=name or signature.name,
-            description=description or signature.description,
-            parameters=signature.schema,
+            *signature.name_tool(name, description),
+            signature.schema,
             permissions=tuple(permissions),
             timeout=timeout,
             version=version,
             annotations=annotations,
         )
-        check_own_name(spec.name)
         check_timeout(spec.name, timeout)
         _check_permissions(spec.name, permissions)
-        if not spec.description:
-            raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
-        return FunctionTool(function, spec, signature, _choose_placement(function, thread, isolated))
+        return FunctionTool(function, spec, signature, _choose_placement(function, thread=thread, isolated=isolated))
 
     return define if function is None else define(function)
 
@@ -125,7 +121,7 @@ def _check_permissions(name: str, permissions: object) -> None:
         raise DefinitionError(f"{name!r} needs a tuple of permissions: write permissions=({permissions!r},)")
 
 
-def _choose_placement(function: AnyFunction, thread: bool, isolated: bool) -> Placement:
+def _choose_placement(function: AnyFunction, *, thread: bool, isolated: bool) -> Placement:
     if isolated:
         if "<locals>" in getattr(function, "__qualname__", "<locals>"):
             raise DefinitionError(

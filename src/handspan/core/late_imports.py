@@ -31,25 +31,27 @@ class LateModule:
         return getattr(self._module, name)
 
 
-if TYPE_CHECKING:
-    import ctypes
-    import difflib
-    import html
-    import http.client as http_client
-    import tomllib
-    import zoneinfo
-    from importlib import metadata
+if TYPE_CHECKING:  # `as` lets other modules import the name from here
+    import ctypes as ctypes
+    import difflib as difflib
+    import html as html
+    import http.client
+    import tomllib as tomllib
+    import zoneinfo as zoneinfo
+    from importlib import metadata as metadata
 
-    import charset_normalizer
-    import docstring_parser
-    import httpcore2
-    import httpx2
-    import idna
-    import jsonschema_rs
-    import pydantic
-    import re2
-    import segno
-    import yaml
+    import charset_normalizer as charset_normalizer
+    import docstring_parser as docstring_parser
+    import httpcore2 as httpcore2
+    import httpx2 as httpx2
+    import idna as idna
+    import jsonschema_rs as jsonschema_rs
+    import pydantic as pydantic
+    import re2 as re2
+    import segno as segno
+    import yaml as yaml
+
+    http_client = http.client
 else:  # beside each: the CPU time that it would add to a gateway's start (300 ms)
     charset_normalizer = LateModule("charset_normalizer")  # 31 ms: only for pages without a charset that are not UTF-8
     ctypes = LateModule("ctypes")  # 4 ms
@@ -68,25 +70,3 @@ else:  # beside each: the CPU time that it would add to a gateway's start (300 m
     tomllib = LateModule("tomllib")  # 5 ms: only for a settings file
     yaml = LateModule("yaml")  # 49 ms: no file of ours needs it
     zoneinfo = LateModule("zoneinfo")  # 5 ms: only for questions about a time zone
-
-__all__ = [
-    "LATE_IMPORTS",
-    "LateModule",
-    "charset_normalizer",
-    "ctypes",
-    "difflib",
-    "docstring_parser",
-    "html",
-    "http_client",
-    "httpcore2",
-    "httpx2",
-    "idna",
-    "jsonschema_rs",
-    "metadata",
-    "pydantic",
-    "re2",
-    "segno",
-    "tomllib",
-    "yaml",
-    "zoneinfo",
-]

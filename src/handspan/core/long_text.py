@@ -59,6 +59,7 @@ class LongText(Struct, frozen=True):
         return f"[… {left_out} of {self.size} bytes left out here{lines}. {self._how_to_read(begin)} …]"
 
     def _how_to_read(self, begin: int) -> str:
+        """Return how to read on after the place `begin`, or why that is not possible."""
         if not self.artifact:
             return f"The whole could not be kept{f' ({self.problem})' if self.problem else ''}. Ask for smaller parts."
         read = (
@@ -93,7 +94,8 @@ async def fit_texts(texts: Mapping[str, LongText], room: int, keep: KeepText) ->
 def whole_text(text: str, artifact: str = "", problem: str = "") -> LongText:
     """Return a `LongText` of a text that is wholly in memory."""
     size = len(text.encode())
-    return LongText(text, text, size, count_lines(text), artifact, size if artifact else 0, problem)
+    lines, stored = count_lines(text), size if artifact else 0
+    return LongText(text, text, size, lines, artifact=artifact, stored=stored, problem=problem)
 
 
 def count_lines(text: str) -> int:

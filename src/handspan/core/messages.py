@@ -9,7 +9,7 @@ signatures and reasoning items have to go back to that API unchanged; other APIs
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.errors import HandspanError
 from handspan.core.results import Attachment
@@ -95,6 +95,16 @@ class UserMessage(Struct, frozen=True, tag="user", omit_defaults=True):
 
 
 @final
+class Substitution(Struct, frozen=True):
+    """Another model answers in place of the one that was meant (SPEC L6). The models have the names of the settings."""
+
+    by: str
+    of: str
+    reason: str
+    """Why the other one did not answer, in words for a person."""
+
+
+@final
 class AssistantMessage(Struct, frozen=True, tag="assistant"):
     """What a model says and which tools it calls."""
 
@@ -103,6 +113,8 @@ class AssistantMessage(Struct, frozen=True, tag="assistant"):
     model: str = ""
     usage: Usage | None = None
     native: Native | None = None
+    substitution: Substitution | UnsetType = UNSET
+    """Set when another model than the one that was meant has answered."""
 
     @property
     def calls(self) -> tuple[CallPart, ...]:
@@ -178,10 +190,13 @@ def merge_replies(last: Message | None, coming: Message) -> AssistantMessage | N
 
 def _check_calls(last: Message | None, coming: Message) -> None:
     """Raise `UnpairedCalls` if `coming` leaves a call without its result, or answers a call that is not open."""
-    open_calls = last.calls if type(last) is AssistantMessage else ()
+    if type(last) is not AssistantMessage and type(coming) is not ResultsMessage:
+        return  # nothing is open, and nothing is answered
+    parts = last.parts if type(last) is AssistantMessage else ()
+    open_calls = [part.id for part in parts if type(part) is CallPart]
     if type(coming) is ResultsMessage:
         answered = [result.call_id for result in coming.results]
-        if not open_calls or answered != [call.id for call in open_calls]:
-            raise UnpairedCalls(f"results for {answered} can't follow calls {[call.id for call in open_calls]}")
+        if not open_calls or answered != open_calls:
+            raise UnpairedCalls(f"results for {answered} can't follow calls {open_calls}")
     elif open_calls:
-        raise UnpairedCalls(f"the calls {[call.id for call in open_calls]} have no results yet")
+        raise UnpairedCalls(f"the calls {open_calls} have no results yet")

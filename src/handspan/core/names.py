@@ -25,10 +25,11 @@ _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 _MAX_COMPARED: Final = 100
 _MAX_LISTED: Final = 12
 
+# What is blank is written out: `\s` of Python and of JSON Schema differ.
 Disabled: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=r"^((?!origin:)\S+|origin:(builtin|plugin|mcp|remote|device|browser)(\(.+\))?)$",
+        pattern=r"^((?!origin:)[^\s\x1c-\x1f\x85\ufeff]+|origin:(builtin|plugin|mcp|remote|device|browser)(\(.+\))?)$",
         description="a tool's name, a glob such as 'web_*', 'origin:KIND' or 'origin:KIND(NAME)'"
         " with a KIND of builtin, plugin, mcp, remote, device, browser",
     ),

@@ -112,7 +112,7 @@ class RequestClaim(Struct, frozen=True):
 
     is_own: bool
     """Whether this node has to answer the request."""
-    asked: bytes
+    fingerprint: bytes
     """The fingerprint of the request that was the first with this key."""
     answer: bytes | None = None
     """The answer to that request; None while there is none."""
@@ -138,7 +138,7 @@ class EntryCodes(Protocol):
 class SharedRequests(Protocol):
     """The requests of one kind to which their client gave a key, on all nodes."""
 
-    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+    async def claim(self, owner: str, key: str, fingerprint: bytes, seconds: float) -> RequestClaim:
         """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
 
     async def answer(self, owner: str, key: str, encode: Callable[[], Awaitable[bytes | None]]) -> None:
@@ -146,6 +146,31 @@ class SharedRequests(Protocol):
 
         None: the request has no answer, and may begin anew. Raises `StoreError`.
         """
+
+
+class NodeWork(Protocol):
+    """What all nodes count together, answer once and do once."""
+
+    def share_tries(self, kind: str, count: Callable[[str], None]) -> Callable[[str], None]:
+        """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
+
+    def requests(self, kind: str) -> SharedRequests:
+        """Return the requests of this kind, which all nodes answer together."""
+
+    async def do_once(self, name: str, work: Callable[[], Awaitable[None]], on_wait: Callable[[], None]) -> bool:
+        """Do this work once this node is the one that does it. Return False when another node does it by now.
+
+        `on_wait` is called while another node does it.
+        """
+
+    async def hold(self, name: str) -> bool:
+        """Take the work of this name, if no node has it. Return whether this node has it; it keeps it until it ends."""
+
+    async def leave(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+
+    def free(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of these works that this node may take: no node held them at the last look, either."""
 
 
 class Nodes(Protocol):
@@ -161,6 +186,10 @@ class Nodes(Protocol):
     @property
     def name(self) -> str:
         """The name of this node; empty for a gateway alone."""
+
+    @property
+    def own(self) -> str:
+        """The id of this node; empty for a gateway alone."""
 
     @property
     def operator_token(self) -> str:
@@ -214,9 +243,6 @@ class Nodes(Protocol):
     async def follow(self, owner: str) -> None:
         """Make the owner's clients and events on other nodes known to this node."""
 
-    def follow_session(self, session: str) -> Callable[[], None]:
-        """Get the events of this session's turns on other nodes, until the returned function is called."""
-
     def hand_over_turn(self, session: str, owner: str) -> bool:
         """Hand a turn over to another node. Return whether another node may take it over."""
 
@@ -226,8 +252,9 @@ class Nodes(Protocol):
     async def abort_turn(self, session: str, owner: str) -> bool:
         """Stop the session's turn on another node. Return False when no other node runs one."""
 
-    def may_have_cut_off(self, session: str) -> bool:
-        """Whether the end of another node may have cut off the session's turn."""
+    @property
+    def may_have_cut_off(self) -> bool:
+        """Whether the end of another node may have cut off a turn."""
 
     @property
     def poll_seconds(self) -> float:
@@ -236,11 +263,8 @@ class Nodes(Protocol):
     async def is_held_elsewhere(self, call_id: str) -> bool:
         """Whether another node that is alive works on this call."""
 
-    async def pause(self, seconds: float) -> bool:
-        """Wait so long for what another node may do. Return False at once if there is no other node."""
-
-    async def wait_for(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait for an event that another node may cause, at most so long."""
+    async def pause(self, seconds: float, until: asyncio.Event | None = None) -> bool:
+        """Wait for what another node may do: so long, or until the event. Return False at once if there is none."""
 
     def acknowledge(self, client: str, call_id: str) -> None:
         """Tell a client of another node that the result of this call is stored. `client`: its id, if known."""
@@ -249,35 +273,12 @@ class Nodes(Protocol):
     def codes(self) -> EntryCodes:
         """Pairing codes and sign-in links."""
 
-    def share_tries(self, kind: str, count: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
-
-    def shared_requests(self, kind: str) -> SharedRequests:
-        """Return the requests of this kind, which all nodes answer together."""
-
-    async def do_once(self, name: str, work: Callable[[], Awaitable[None]], on_wait: Callable[[], None]) -> bool:
-        """Do this work once this node is the one that does it. Return False when another node does it by now.
-
-        `on_wait` is called while another node does it.
-        """
-
-    async def hold_work(self, name: str) -> bool:
-        """Take the work of this name, if no node has it. Return whether this node has it; it keeps it until it ends."""
-
-    async def leave_work(self, name: str) -> None:
-        """Leave the work of this name to another node."""
-
-    def free_work(self, names: Sequence[str]) -> Sequence[str]:
-        """Return those of these works that this node may take: no node held them at the last look, either."""
+    @property
+    def work(self) -> NodeWork:
+        """What all nodes count together, answer once and do once."""
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name. A gateway alone lists none."""
-
-    def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node."""
-
-    async def metric_lines(self) -> list[str]:
-        """Return the metrics of all nodes, each and summed."""
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when no other node has this device."""
@@ -340,7 +341,7 @@ class NodeBook(Protocol):
     def codes(self) -> EntryCodes:
         """Pairing codes and sign-in links."""
 
-    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+    async def claim_request(self, kind: str, owner: str, key: str, fingerprint: bytes, seconds: float) -> RequestClaim:
         """Let this node answer the request with this key and fingerprint, unless a node answers or has answered it.
 
         An answer is kept for so many seconds. A node that is lost gives up the requests that it has not answered.
@@ -393,6 +394,3 @@ class NodeLink(Protocol):
 
     async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
         """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""
-
-    async def is_sound(self, seconds: float) -> bool:
-        """Whether the server that connects the nodes answers: only then does another node's silence mean something."""

@@ -61,16 +61,21 @@ def check_answer(question: Question, answer: Answer) -> None:
 
 
 def _check_edited(question: Question, arguments: Arguments) -> None:
-    """P5: edited arguments are valid by the schema that the arguments of the call are valid by."""
+    """Raise `InvalidAnswer` unless a call with these arguments could run (SPEC P5).
+
+    They count as a model's do: valid by the tool's schema, or such that the engine can read them (SPEC A6).
+    """
     if question.kind != "approval":
         raise InvalidAnswer(f"A question of the kind {question.kind!r} takes no arguments: answer without them.")
-    if question.parameters is not None:
-        validator = Validator(question.parameters)
-        try:
-            if not validator.is_valid(arguments):
-                validator.read(dict(arguments))
-        except ToolError as error:
-            raise InvalidAnswer(f"{question.tool!r} can't run with these arguments. {error.message}") from None
+    if question.parameters is None:
+        return
+    validator = Validator(question.parameters)
+    if validator.is_valid(arguments):
+        return
+    try:
+        validator.read(dict(arguments))  # whether it can be done: the engine reads them again when the call runs
+    except ToolError as error:
+        raise InvalidAnswer(f"{question.tool!r} can't run with these arguments. {error.message}") from None
 
 
 def is_remembered(kind: QuestionKind, answer: Answer) -> bool:

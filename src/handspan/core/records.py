@@ -17,6 +17,57 @@ SessionState: TypeAlias = Literal["idle", "running", "waiting"]
 CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 """How a call ended, or `open`; `error` stands for every code."""
 
+
+SessionKind: TypeAlias = Literal["chat", "run", "one_shot"]
+"""Where a session comes from: a person's chat, the run of a page (graph API), or one question with its answer."""
+
+
+class SessionFilter(Struct, frozen=True):
+    """Which sessions are wanted; None accepts any."""
+
+    kinds: tuple[SessionKind, ...] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+
+    def fits(self, session: "SessionRecord") -> bool:
+        """Whether this session is wanted."""
+        return (
+            (self.kinds is None or session.kind in self.kinds)
+            and self.pinned in (None, session.pinned)
+            and self.archived in (None, session.archived)
+        )
+
+
+ALL_SESSIONS: Final = SessionFilter()
+
+
+class SessionEdit(Struct, frozen=True):
+    """What to change of a session; None: it stays as it is."""
+
+    name: str | None = None
+    kind: SessionKind | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+    model: str | None = None
+    """Empty: the model of its agent."""
+
+
+class CallFilter(Struct, frozen=True):
+    """Which calls are wanted; None accepts any value."""
+
+    session: str | None = None
+    tool: str | None = None
+    origin: str | None = None
+    """A kind, or a kind with its name as in `device(phone)`."""
+    status: CallStatus | None = None
+    since: float | None = None
+    """Seconds since 1970: calls that began then or later."""
+    until: float | None = None
+    """Calls that began earlier than this."""
+
+
+ALL_CALLS: Final = CallFilter()
+
 SumBy: TypeAlias = Literal["session", "model", "agent", "day"]
 
 
@@ -37,6 +88,71 @@ class SessionRecord(Struct, frozen=True):
     """The number of removed messages. A new message's number is its sequence number plus this."""
     skills: str | None = None
     """The names of the skills that are on, one a line, if a person has changed them; None: those of its agent."""
+    compacted: int = 0
+    """How often the marks of its context have moved."""
+    kind: SessionKind = "chat"
+    model: str = ""
+    """The model that a person chose for this session alone; empty: that of its agent."""
+    pinned: bool = False
+    archived: bool = False
+
+
+class ContextMarks(Struct, frozen=True):
+    """What models see of a long conversation in place of the whole (SPEC L1), by sequence numbers of messages."""
+
+    short: int = 0
+    """The last message whose results are one line; 0: none."""
+    summarized: int = 0
+    """The last message that the summary stands for; 0: none."""
+    summary: str = ""
+    made: int = 0
+    """How many messages there were when the marks were set."""
+    room: int = 0
+    """The results of one message between `short` and `made` are cut to so many characters; 0: they are whole."""
+    at: float = 0.0
+
+
+class ResponseRow(Struct, frozen=True):
+    """An answer that a client of OpenAI's API asks for again by its id (SPEC F2)."""
+
+    id: str
+    owner: str
+    client: str
+    """The client of its token: only that one finds it."""
+    session: str
+    length: int
+    """How many messages the session had when the answer ended; 0: it has not."""
+    body: bytes
+    """JSON, as the client gets it."""
+    input: bytes
+    """A JSON list of what the request brought."""
+
+
+class DatedMessage(Struct, frozen=True):
+    """A message, and when it was stored."""
+
+    message: Message
+    at: float
+
+
+class Version(Struct, frozen=True):
+    """A part of a conversation that begins behind one of its messages, and that is current or was left (SPEC L8)."""
+
+    branch: int
+    """Its name: the number of its first message."""
+    fork: int
+    """The number of the message that it follows; 0: it is the whole conversation."""
+    seq: int | None
+    """The sequence number that its first message has, or gets when the version is chosen; None when its fork is itself
+    in another version: that one is chosen with it."""
+    length: int
+    """How many messages it has."""
+    text: str
+    """How its first message begins."""
+    at: float
+    """When it began."""
+    left_at: float | None
+    """When it was left; None: it is the current one."""
 
 
 class SessionPage(Struct, frozen=True):
@@ -45,6 +161,27 @@ class SessionPage(Struct, frozen=True):
     sessions: tuple[SessionRecord, ...]
     next: str | None
     """The cursor of the next page; None at the end."""
+
+
+class FoundText(Struct, frozen=True):
+    """A text of a session that has the searched words, and its place."""
+
+    session: SessionRecord
+    seq: int
+    """The sequence number of its message; in a version that was left, its place there. 0: it is the session's name."""
+    text: str
+    branch: int | None = None
+    """The version that was left and has the message; None: the conversation has it."""
+    is_result: bool = False
+    """Whether it is the result of a call."""
+
+
+class FoundTexts(Struct, frozen=True):
+    """What a search found: one text for each session, the last active session first."""
+
+    found: tuple[FoundText, ...]
+    unindexed: int
+    """How many sessions have messages that could not be searched yet. The index gets them soon."""
 
 
 class ThreadEntry(Struct, frozen=True):
@@ -63,7 +200,7 @@ class ThreadEntry(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """The unfinished work that was found, and how it was closed. All are call ids, except `closed`."""
+    """The unfinished work that was found, and how it was closed. All are call ids, except `closed` and `answered`."""
 
     interrupted: tuple[str, ...] = ()
     """Never run: safe to call again."""
@@ -77,6 +214,8 @@ class Recovery(Struct, frozen=True):
     """Calls that are still open and can be answered."""
     closed: tuple[str, ...] = ()
     """Sessions whose running turn was closed. It does not continue by itself."""
+    answered: tuple[tuple[str, str], ...] = ()
+    """Session and owner of the turns that wait, and whose calls all have their results: they can go on."""
 
 
 class Total(Struct, frozen=True):

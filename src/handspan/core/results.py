@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ErrorType, ToolError
-from handspan.core.values import Arguments, Json, JsonObject, encode
+from handspan.core.values import Arguments, Json, JsonObject, change_texts, encode
 
 _EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
 _LONGEST_EDIT: Final = 1000
@@ -84,7 +84,7 @@ def encode_envelope(result: ToolResult) -> bytes:
     try:
         return _ENCODER.encode(found)
     except UnicodeEncodeError:  # a file name, or the text of an exception, may have lone surrogates
-        return _ENCODER.encode(_replace_surrogates(found))
+        return _ENCODER.encode(change_texts(found, _replace_surrogates))
 
 
 def succeed(value: object, attachments: tuple[Attachment, ...] = ()) -> Success:
@@ -97,7 +97,7 @@ def succeed(value: object, attachments: tuple[Attachment, ...] = ()) -> Success:
             else:
                 encoded = b'{"status":"success","result":%b}' % _ENCODER.encode(plain)
         except UnicodeEncodeError:
-            plain = _replace_surrogates(plain)
+            plain = change_texts(plain, _replace_surrogates)
             encoded = encode_envelope(Success(plain, attachments))
     except RecursionError:
         raise _no_json_error("it contains itself or is nested too deeply") from None
@@ -146,7 +146,6 @@ class _EnvelopeNotice(Struct, frozen=True):
 
 _notice_decoder: Final = msgspec.json.Decoder(_EnvelopeNotice)
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-_LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 
 
 def _to_plain(value: object) -> object:
@@ -173,16 +172,8 @@ def _to_plain(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__!r}")
 
 
-def _replace_surrogates(value: object) -> object:
-    match value:
-        case str():
-            return re.sub(_LONE_SURROGATE, "\ufffd", value)
-        case dict():
-            return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_replace_surrogates(item) for item in value]
-        case _:
-            return value
+def _replace_surrogates(text: str) -> str:
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
 
 def _describe_attachment(item: Attachment) -> JsonObject:

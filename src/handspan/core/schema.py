@@ -15,7 +15,7 @@ from handspan.core.late_imports import jsonschema_rs
 from handspan.core.lenient import read_leniently
 from handspan.core.names import did_you_mean, list_known
 from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
-from handspan.core.values import Arguments, Json, JsonObject
+from handspan.core.values import Arguments, Json, JsonObject, clip, is_deeper, join_path
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
@@ -144,10 +144,12 @@ class Validator:
             return iter(compiled.iter_errors(arguments))
         shorter = _shorten(arguments)
         if cost.is_within(_MAX_STEPS, shorter):
-            return (error for error in compiled.iter_errors(shorter) if not _is_of_length(error))
+            kinds = jsonschema_rs.ValidationErrorKind  # `_shorten` leaves items of lists out
+            too_few = (kinds.MinItems, kinds.Contains)
+            return (error for error in compiled.iter_errors(shorter) if not isinstance(error.kind, too_few))
         return iter(())
 
-    def _describe(self, error: "jsonschema_rs.ValidationError", with_hints: bool = True) -> str:
+    def _describe(self, error: "jsonschema_rs.ValidationError", *, with_hints: bool = True) -> str:
         """Return one problem as text for a model."""
         where = _path(error.instance_path)
         match error.kind:
@@ -181,7 +183,7 @@ class Validator:
                 return f"{self._name_of(where)} takes too long to be compared with its pattern: send a shorter text"
             case _:
                 # The message has a placeholder for the value, which could be long.
-                return _clip(f"{self._name_of(where)}: {error.message.replace(_MASK, _quote(error.instance))}", 300)
+                return clip(f"{self._name_of(where)}: {error.message.replace(_MASK, _quote(error.instance))}", 300)
 
     def _describe_forms(
         self, error: "jsonschema_rs.ValidationError", context: "list[list[jsonschema_rs.ValidationError]]"
@@ -193,9 +195,11 @@ class Validator:
                 case [(jsonschema_rs.ValidationErrorKind.Type(types=types), path)] if path == error.instance_path:
                     wanted.update(types)
                 case _:
-                    choices = [" and ".join(self._describe(inner, False) for inner in branch) for branch in context]
+                    choices = [
+                        " and ".join(self._describe(inner, with_hints=False) for inner in branch) for branch in context
+                    ]
                     text = " / ".join(dict.fromkeys(choices))
-                    return _clip(f"{self._name_of(where)} fits none of its {len(context)} forms: {text}", 600)
+                    return clip(f"{self._name_of(where)} fits none of its {len(context)} forms: {text}", 600)
         types_text = " or ".join(sorted(wanted))
         return f"{self._name_of(where)} must be of type {types_text}, not {_quote_with_type(error.instance)}"
 
@@ -215,6 +219,7 @@ class Validator:
 
 
 def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
+    """Return what checks values against this schema. Raises `DefinitionError` for a schema that can't be used."""
     try:
         return jsonschema_rs.validator_for(
             schema,
@@ -223,14 +228,9 @@ def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_BACKTRACKS),
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise DefinitionError(f"the schema can't be used: {_reason(error)}{_where_in_schema(error)}") from None
-
-
-def _is_of_length(error: "jsonschema_rs.ValidationError") -> bool:
-    """Whether the error may come only from `_shorten`, which leaves items of lists out."""
-    return isinstance(
-        error.kind, (jsonschema_rs.ValidationErrorKind.MinItems, jsonschema_rs.ValidationErrorKind.Contains)
-    )
+        path = getattr(error, "instance_path", None)
+        where = f" (at {_path(path)!r})" if path else ""
+        raise DefinitionError(f"the schema can't be used: {_reason(error)}{where}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -244,7 +244,7 @@ def _reason(error: Exception) -> str:
     missing, is_elsewhere, _ = text.partition(" is not present in a registry")
     if is_elsewhere:
         return f"a $ref may only point into the schema itself, not to {missing.removeprefix('Resource ')}"
-    return _clip(text, 300)
+    return clip(text, 300)
 
 
 def _refuse_fetch(uri: str) -> NoReturn:
@@ -263,7 +263,7 @@ def _check_size(schema: JsonObject) -> bytes:
         raise DefinitionError(f"the schema is not JSON: {error}") from None
     if len(encoded) > MAX_BYTES:
         raise DefinitionError(f"the schema has {len(encoded)} bytes; at most {MAX_BYTES} are taken")
-    if _is_deeper_than(schema, MAX_DEPTH):
+    if is_deeper(schema, MAX_DEPTH):
         raise DefinitionError(_TOO_DEEP)
     return encoded
 
@@ -285,35 +285,12 @@ def _shorten(value: Json) -> Json:
             return value
 
 
-def _is_deeper_than(value: Json, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return any(isinstance(item, dict | list) for item in level)
-
-
-def _where_in_schema(error: Exception) -> str:
-    path = getattr(error, "instance_path", None)
-    return f" (at {_path(path)!r})" if path else ""
-
-
 def _path(steps: list[str | int]) -> str:
-    """Return a path as a person writes it: `files[2].name`."""
-    path = ""
-    for step in steps:
-        path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)
-    return path
+    return clip(join_path(steps), _MAX_QUOTED)
 
 
 def _join(path: str, name: str) -> str:
-    return _clip(f"{path}.{name}" if path else name, _MAX_QUOTED)
+    return clip(f"{path}.{name}" if path else name, _MAX_QUOTED)
 
 
 def _quote_with_type(value: object) -> str:
@@ -323,21 +300,17 @@ def _quote_with_type(value: object) -> str:
 def _quote(value: object) -> str:
     """Return the value as JSON, short enough for a message."""
     if isinstance(value, str):
-        return _clip(repr(value[: _MAX_QUOTED + 1]), _MAX_QUOTED)
+        return clip(repr(value[: _MAX_QUOTED + 1]), _MAX_QUOTED)
     try:
-        return _clip(msgspec.json.encode(value).decode(), _MAX_QUOTED)
+        return clip(msgspec.json.encode(value).decode(), _MAX_QUOTED)
     except (TypeError, ValueError, RecursionError):
         return _json_type(value)
 
 
 def join_problems(problems: Sequence[str]) -> str:
     """Return these problems as one sentence with its end: the last one may be a question."""
-    text = _clip("; ".join(problems), _MAX_TEXT).removesuffix(".")
+    text = clip("; ".join(problems), _MAX_TEXT).removesuffix(".")
     return text if text.endswith("?") else f"{text}."
-
-
-def _clip(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _json_type(value: object) -> str:

@@ -17,7 +17,8 @@ import msgspec
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.late_imports import docstring_parser, pydantic
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.names import check_own_name
+from handspan.core.values import Arguments, JsonObject, join_path
 
 AnyFunction = Callable[..., Any]
 
@@ -29,16 +30,20 @@ _DATA: Final = frozenset(("default", "const", "enum", "examples"))
 class Signature:
     """The description of a function for a model, and the conversion of a model's arguments to the function's."""
 
-    __slots__ = ("_adapter", "_context_name", "description", "is_json_only", "name", "schema")
+    __slots__ = ("_adapter", "_context_name", "_is_plain", "description", "name", "schema")
 
-    def __init__(self, function: AnyFunction) -> None:
-        """Read a function. Raises `DefinitionError` with the reason when it can't be a tool."""
+    def __init__(self, function: AnyFunction, *contexts: type) -> None:
+        """Read a function. Raises `DefinitionError` with the reason when it can't be a tool.
+
+        A parameter of one of the types `contexts` (none given: `ToolContext`) gets the context of the call.
+        """
+        contexts = contexts or (ToolContext,)
         written = _unwrap(function)
         self.name = _name(written)
         hints, parameters = _read_parameters(function, written)
-        injected = [name for name in parameters if _is_context(hints.get(name))]
+        injected = [name for name in parameters if _is_context(hints.get(name), contexts)]
         if len(injected) > 1:
-            raise DefinitionError(f"{self.name!r} asks for ToolContext twice: {', '.join(injected)}")
+            raise DefinitionError(f"{self.name!r} asks for {contexts[0].__name__} twice: {', '.join(injected)}")
         self._context_name = injected[0] if injected else None
         visible = {name: parameter for name, parameter in parameters.items() if name not in injected}
         for name, parameter in parameters.items():
@@ -47,14 +52,34 @@ class Signature:
         self.description = texts.summary
         self._adapter, self.schema = _adapter_and_schema(written, visible, hints)
         _add_descriptions(self.schema, texts.parameters, hints)
-        self.is_json_only = self._context_name is None and all(
-            _is_json_type(hints[name]) and not _is_pydantic_default(parameter) for name, parameter in visible.items()
+        self._is_plain = all(
+            _is_json_type(hints[name])
+            and not isinstance(parameter.default, pydantic.fields.FieldInfo)  # which only pydantic can read
+            for name, parameter in visible.items()
         )
-        """The function takes the JSON arguments as they are, without `bind`."""
 
-    def bind(self, arguments: Arguments, ctx: ToolContext) -> dict[str, Any]:
+    @property
+    def is_json_only(self) -> bool:
+        """Whether the function takes the JSON arguments as they are, without `bind`."""
+        return self._is_plain and self._context_name is None
+
+    def name_tool(self, name: str | None, description: str | None) -> tuple[str, str]:
+        """Return name and description of the tool: these, or else the function's. Raises `DefinitionError`."""
+        name, description = name or self.name, description or self.description
+        check_own_name(name)
+        if not description:
+            raise DefinitionError(f"{name!r} has no description: give it a docstring of one sentence")
+        return name, description
+
+    def bind(self, arguments: Arguments, ctx: object) -> dict[str, Any]:
         """Return the function's keyword arguments: models, enums and dates made from JSON, and the context."""
-        values = self._convert(arguments)
+        return self._with_context(self._convert(arguments), ctx)
+
+    def fill(self, arguments: Arguments, ctx: object) -> dict[str, Any]:
+        """Return the same as `bind`. Where all types are JSON's own, the arguments stay as they are: 3.0 for an int."""
+        return self._with_context(dict(arguments) if self._is_plain else self._convert(arguments), ctx)
+
+    def _with_context(self, values: dict[str, Any], ctx: object) -> dict[str, Any]:
         if self._context_name is not None:
             values[self._context_name] = ctx
         return values
@@ -66,7 +91,7 @@ class Signature:
             values: dict[str, Any] = self._adapter.validate_json(msgspec.json.encode(dict(arguments)))
         except pydantic.ValidationError as error:
             problems = "; ".join(
-                f"parameter {_path(problem['loc'])!r}: {problem['msg']}"
+                f"parameter {join_path(problem['loc'])!r}: {problem['msg']}"
                 for problem in error.errors(include_url=False, include_input=False, include_context=False)
             )
             raise ToolError("invalid_arguments", f"Invalid arguments: {problems}.") from None
@@ -218,29 +243,19 @@ def _add_descriptions(schema: JsonObject, texts: dict[str, str], hints: dict[str
     properties = schema["properties"]
     assert isinstance(properties, dict)  # pydantic always writes it, even if it is empty
     for name, described in properties.items():
-        text = _annotation_text(hints.get(name)) or texts.get(name)
+        metadata = getattr(hints.get(name), "__metadata__", ())  # such as the text in `Annotated[int, "how many"]`
+        text = next((item for item in metadata if isinstance(item, str)), "") or texts.get(name)
         if text and isinstance(described, dict) and "description" not in described:
             described["description"] = text
 
 
-def _is_context(hint: Any) -> bool:
-    """Whether a parameter of this type gets the context: `ToolContext`, also annotated or optional."""
+def _is_context(hint: Any, contexts: tuple[type, ...]) -> bool:
+    """Whether a parameter of this type gets the context: one of these types, also annotated or optional."""
     if get_origin(hint) is Annotated:
-        return _is_context(hint.__origin__)
+        return _is_context(hint.__origin__, contexts)
     if get_origin(hint) in (Union, types.UnionType):
-        return all(inner is type(None) or _is_context(inner) for inner in get_args(hint))
-    return hint is ToolContext
-
-
-def _is_pydantic_default(parameter: inspect.Parameter) -> bool:
-    """Whether the default is a `Field(…)`, which only pydantic can read."""
-    return isinstance(parameter.default, pydantic.fields.FieldInfo)
-
-
-def _annotation_text(hint: Any) -> str:
-    """Return the text in `Annotated[int, "how many"]`, or nothing."""
-    metadata = getattr(hint, "__metadata__", ())
-    return next((item for item in metadata if isinstance(item, str)), "")
+        return all(inner is type(None) or _is_context(inner, contexts) for inner in get_args(hint))
+    return hint in contexts
 
 
 def _is_json_type(hint: Any) -> bool:
@@ -271,11 +286,6 @@ class _Docstring:
             for item in parsed.params
             for name in item.arg_name.split(",")  # numpy's style describes several in one line
         }
-
-
-def _path(steps: tuple[str | int, ...]) -> str:
-    """Return a path as a person writes it: `files[2].name`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
 def _name(function: AnyFunction) -> str:

@@ -13,21 +13,40 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from handspan.core.agents import Agent
 from handspan.core.artifacts import Artifacts, StoredArtifact
+from handspan.core.budgets import (
+    Addition,
+    BudgetLimit,
+    CostEstimate,
+    LimitState,
+    NoRoom,
+    Payer,
+    Reservation,
+    Settlement,
+)
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.channels import ChannelSender, InboxMessage, InboxState, Receipt
 from handspan.core.events import TurnEnd
-from handspan.core.messages import AssistantMessage, Message, UserMessage
+from handspan.core.messages import AssistantMessage, CallResult, Message, UserMessage
 from handspan.core.nodes import NodeBook
 from handspan.core.questions import Answer, Question, Questions
 from handspan.core.records import (
-    CallStatus,
+    ALL_CALLS,
+    ALL_SESSIONS,
+    CallFilter,
+    ContextMarks,
+    DatedMessage,
     DeviceRow,
     FoundMemory,
+    FoundTexts,
     MemoryFilter,
     MemoryRecord,
     Pin,
     Recovery,
+    ResponseRow,
     Rule,
+    SessionEdit,
+    SessionFilter,
+    SessionKind,
     SessionPage,
     SessionRecord,
     SumBy,
@@ -35,6 +54,7 @@ from handspan.core.records import (
     Token,
     ToolTiming,
     UsageSum,
+    Version,
 )
 from handspan.core.results import ToolResult
 from handspan.core.values import JsonObject
@@ -109,27 +129,11 @@ class Journal(Ledger, Protocol):
         """Return the owner's call. Raises `ToolError` (`file_not_found`)."""
 
     async def page(
-        self,
-        *,
-        owner: str,
-        session: str | None = None,
-        tool: str | None = None,
-        origin: str | None = None,
-        status: CallStatus | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 50,
-        after: str | None = None,
+        self, wanted: CallFilter = ALL_CALLS, *, owner: str, limit: int = 50, after: str | None = None
     ) -> tuple[Sequence[CallRecord], str | None]:
-        """Return the owner's calls that fit, the newest first, and the cursor of the next page.
+        """Return the owner's calls that fit, the newest first, and the cursor of the next page: `after`."""
 
-        `origin`: a kind, or a kind with its name as in `device(phone)`; `since`: calls that began then or later;
-        `until`: calls that began earlier; `after`: the cursor of a page.
-        """
-
-    async def timings(
-        self, *, owner: str, session: str | None = None, tool: str | None = None, origin: str | None = None
-    ) -> Sequence[ToolTiming]:
+    async def timings(self, wanted: CallFilter = ALL_CALLS, *, owner: str) -> Sequence[ToolTiming]:
         """Return how long the owner's finished calls took, one row for each tool, the most called one first."""
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
@@ -149,45 +153,85 @@ class Conversations(Protocol):
     """Sessions and their messages. Raises `ToolError` (`file_not_found`) for a session that the owner does not have."""
 
     async def create(
-        self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
+        self,
+        *,
+        owner: str,
+        agent: str = "General",
+        name: str = "",
+        session: str | None = None,
+        kind: SessionKind = "chat",
     ) -> SessionRecord:
         """Return a new, empty session.
 
         `session` is its id. If the owner has a session of this id, that one is returned. Raises `NotYours` when another
-        owner has one.
+        owner has one, and `SessionDeleted`.
         """
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
-        """Return this session, or None if no owner has it. Raises `NotYours` when another owner has it."""
+        """Return this session, or None if no owner has it.
+
+        Raises `NotYours` when another owner has it, and `SessionDeleted` while it can be restored.
+        """
 
     async def get(self, session: str, *, owner: str) -> SessionRecord:
         """Return this session, without its messages."""
 
-    async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
-        """Return the owner's sessions, the last active first. `after` is the `next` of the previous page."""
+    async def page(
+        self, wanted: SessionFilter = ALL_SESSIONS, *, owner: str, limit: int = 50, after: str | None = None
+    ) -> SessionPage:
+        """Return the owner's sessions that fit, the last active first. `after` is the `next` of the previous page."""
 
     async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
         """Return the messages, or those after this sequence number."""
 
+    async def load_dated(self, session: str, *, owner: str, after: int = 0) -> Sequence[DatedMessage]:
+        """Return the same messages with their times."""
+
     async def append(
         self, session: str, *messages: Message, owner: str, after: int | None = None, cost: float | None = None
     ) -> None:
-        """Add messages, all or none. Raises `UnpairedCalls` when one can't follow the one before it.
+        """Add messages, all or none. Raises `UnpairedCalls` or `RepliesInARow` when one can't follow the one before it.
 
         `after` is the length that the caller knows: raises `ToolError` (`busy`) if the session has another length.
         Every assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
         """
 
     def keep(
-        self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
+        self,
+        session: str,
+        message: Message,
+        *,
+        owner: str,
+        after: int,
+        cost: float | None = None,
+        settles: Sequence[Settlement] = (),
     ) -> Future[None] | None:
         """Begin to `append` one message. The write happens even if the caller does not wait, or is cancelled.
+
+        The same write settles what requests did cost (`BudgetBook`).
 
         Returns None inside a `unit_of_work`: the end of the unit acknowledges the message.
         """
 
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
-        """Remove the messages after this sequence number. Their calls stay in the journal, their cost in the sums."""
+        """Leave the messages after this sequence number as a version; the oldest of too many versions are deleted.
+
+        Their calls stay in the journal, their cost in the sums.
+        """
+
+    async def versions(self, session: str, *, owner: str) -> Sequence[Version]:
+        """Return all versions in the order in which they began: those that were left, and the current ones at forks."""
+
+    async def left_messages(
+        self, session: str, *, owner: str, branch: int | None = None
+    ) -> Mapping[int, Sequence[DatedMessage]]:
+        """Return the messages of the versions that were left, by the branch of each; or of this one alone."""
+
+    async def choose_version(self, session: str, branch: int, *, owner: str) -> None:
+        """Make this version the current one; what stood in its place becomes a version (SPEC L8).
+
+        Raises `ToolError`: `file_not_found` for an unknown version, `busy` while calls wait for results.
+        """
 
     async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
         """Mark the session as running and return it. Raises `ToolError` (`busy`) when it runs already.
@@ -216,11 +260,14 @@ class Conversations(Protocol):
     async def take_over_turn(self, session: str, *, owner: str) -> SessionRecord | None:
         """Make this process run the turn that was handed over. Return the session; None if no turn was handed over."""
 
-    async def handed_over(self) -> Sequence[tuple[str, str]]:
+    async def handed_over_turns(self) -> Sequence[tuple[str, str]]:
         """Return session and owner of the turns that were handed over, and that no process runs yet."""
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""
+
+    async def edit(self, session: str, edit: SessionEdit, *, owner: str) -> None:
+        """Change what a person set of the session. Its last activity stays."""
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
         """Set the first name. Return False if the session has a name; inside a `unit_of_work` always True."""
@@ -231,8 +278,75 @@ class Conversations(Protocol):
     async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
         """Store which skills are on in this session, in place of its agent's own."""
 
-    async def delete(self, session: str, *, owner: str) -> None:
-        """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
+    async def delete(self, session: str, *, owner: str, undo: bool = False, keeps_usage: bool = False) -> float | None:
+        """Remove the session with everything in it. Only people do that: sessions have no retention (SPEC S6).
+
+        `undo`: hide it from everybody at once, and remove it some seconds later: returns until when `restore` brings it
+        back; None when it is removed already. `keeps_usage`: what its replies used still counts, as for a session that
+        lasts for one request (SPEC F3). Raises `ToolError` (`busy`) while it runs.
+        """
+
+    async def restore(self, session: str, *, owner: str) -> SessionRecord:
+        """Bring back a session that was deleted with `undo`, and return it. Raises when it is removed already."""
+
+    async def deleted(self, *, owner: str) -> Sequence[str]:
+        """Return the ids of the owner's deleted sessions that `restore` still brings back."""
+
+    async def remove_deleted(self) -> int:
+        """Remove the deleted sessions of all owners that nobody can restore any more, and return their number."""
+
+    async def find_idle(self, prefix: str, before: float) -> Sequence[tuple[str, str]]:
+        """Return session and owner of idle sessions whose id begins so, and that were last active before this time."""
+
+
+class ContextBook(Protocol):
+    """What models see of conversations that have become long, and how much each model can read (SPEC L1)."""
+
+    async def marks(self, session: str, *, owner: str) -> ContextMarks:
+        """Return the marks of the conversation as it is now. A version from before a mark does not know it."""
+
+    async def set_marks(self, session: str, marks: ContextMarks, *, owner: str) -> None:
+        """Store these marks. Raises `TakenOver` unless the session's turn runs in this process."""
+
+    async def summaries(self, session: str, *, owner: str) -> Sequence[ContextMarks]:
+        """Return the marks with a summary that the conversation has had, the oldest first."""
+
+    async def count_summary(self, session: str, reply: AssistantMessage, cost: float | None, *, owner: str) -> None:
+        """Count what the model's reply to a request for a summary used, and its cost in USD."""
+
+    async def find_result(self, session: str, call_id: str, *, owner: str) -> CallResult | None:
+        """Return the stored result of this call of the conversation, whole; None if it has none."""
+
+    async def last_count(self, session: str, *, owner: str) -> int | None:
+        """Return how many tokens the last reply of the conversation read and wrote, if its API has said so."""
+
+    async def windows(self) -> Mapping[str, int]:
+        """Return how many tokens models can read, by their names, as learned from refusals."""
+
+    async def learn_window(self, model: str, tokens: int) -> None:
+        """Store how many tokens this model can read."""
+
+
+class TextSearch(Protocol):
+    """The search of what was said in sessions, by an index of words (`core/words.py`)."""
+
+    async def find(
+        self,
+        query: str,
+        wanted: SessionFilter = ALL_SESSIONS,
+        *,
+        owner: str,
+        limit: int = 50,
+        left: bool = False,
+        results: bool = False,
+    ) -> FoundTexts:
+        """Return the owner's sessions that have all words of the query in one message or in their name.
+
+        `left`: also in versions that were left. `results`: also in results of calls. What was stored before is found.
+        """
+
+    async def index(self) -> None:
+        """Bring into the index what is not in it yet, such as all messages of an older version's database."""
 
 
 class ThreadBook(Protocol):
@@ -282,6 +396,34 @@ class UsageBook(Protocol):
         """
 
 
+class BudgetBook(Protocol):
+    """How much of each budget is spent, and what requests to models may still cost (SPEC L5)."""
+
+    async def reserve(
+        self,
+        reservation: str,
+        payer: Payer,
+        estimate: CostEstimate,
+        limits: Sequence[BudgetLimit],
+        *,
+        day: str,
+        settles: Sequence[Settlement] = (),
+    ) -> Reservation | NoRoom:
+        """Reserve what this request may cost, under this id, or return why it does not fit. First settle `settles`.
+
+        Recovery releases the reservations of a process that is gone.
+        """
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Count what requests did cost. One whose reservation is gone counts nothing."""
+
+    async def add(self, addition: Addition) -> bool:
+        """Add to a budget. Return False if that was done before."""
+
+    async def states(self, limits: Sequence[BudgetLimit], *, day: str) -> Sequence[LimitState]:
+        """Return how far each of these limits is used on this day."""
+
+
 class AgentBook(Protocol):
     """An owner's agents. Raises `ToolError`: `file_not_found` for unknown names, `invalid_arguments` for taken ones."""
 
@@ -319,6 +461,9 @@ class QuestionBook(Questions, Protocol):
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
         """Answer the owner's question. Return False if it is not open, or another owner's."""
+
+    async def take_back(self, question_id: str, *, owner: str) -> bool:
+        """End the owner's question without an answer. Return False if it is not open, or another owner's."""
 
 
 class RuleBook(Protocol):
@@ -405,6 +550,19 @@ class DeviceBook(Protocol):
         """Remove these devices, each given as owner and id; all or none."""
 
 
+class ResponseBook(Protocol):
+    """Answers by their ids (SPEC F2). They go with their session."""
+
+    async def find(self, response_id: str, *, owner: str, client: str) -> ResponseRow | None:
+        """Return this answer of the client, or None."""
+
+    async def save(self, row: ResponseRow) -> None:
+        """Store an answer, in place of an earlier state of it."""
+
+    async def delete(self, response_id: str, *, owner: str, client: str) -> bool:
+        """Forget the id. Return False if the client has no such answer."""
+
+
 class ToolSetBook(Protocol):
     """The tools that each page client set up, and the sets that its requests brought (graph.md 3.2, 5.5)."""
 
@@ -480,7 +638,7 @@ class ChannelBook(Protocol):
         A message is known for a day at least, also when it was answered.
         """
 
-    async def unanswered(self, channel: str) -> Sequence[InboxMessage]:
+    async def unanswered_messages(self, channel: str) -> Sequence[InboxMessage]:
         """Return the messages that are not `done`, the oldest first."""
 
     async def set_state(self, channel: str, message_id: str, state: InboxState, sent: int = 0) -> None:
@@ -526,6 +684,10 @@ class Leases(Protocol):
     def own(self) -> str:
         """The name of this process's lease. Every row that the process works on has it; no other process gets it."""
 
+    @property
+    def shares_turns(self) -> bool:
+        """Whether another process goes on with a turn that was handed over; else the next start closes it."""
+
     async def take(self) -> None:
         """Take the lease. Raises `StoreError` when that fails."""
 
@@ -538,6 +700,9 @@ class Leases(Protocol):
     async def is_alive(self, holder: str) -> bool:
         """Whether the process that took this lease still lives. A dead one never lives again."""
 
+    async def sweep(self) -> None:
+        """Remove the leases of processes that are gone."""
+
 
 class Store(Protocol):
     """Everything that lasts. `async with` opens and closes it; call `recover` before anything else."""
@@ -547,9 +712,15 @@ class Store(Protocol):
     @property
     def conversations(self) -> Conversations: ...
     @property
+    def contexts(self) -> ContextBook: ...
+    @property
     def threads(self) -> ThreadBook: ...
     @property
+    def search(self) -> TextSearch: ...
+    @property
     def usage(self) -> UsageBook: ...
+    @property
+    def budgets(self) -> BudgetBook: ...
     @property
     def agents(self) -> AgentBook: ...
     @property
@@ -568,6 +739,8 @@ class Store(Protocol):
     def devices(self) -> DeviceBook: ...
     @property
     def browser_tools(self) -> ToolSetBook: ...
+    @property
+    def responses(self) -> ResponseBook: ...
     @property
     def memories(self) -> MemoryBook: ...
     @property

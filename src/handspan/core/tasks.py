@@ -1,8 +1,12 @@
-"""Background tasks that end well: each is held while it runs, its failure is logged, and none outlives its owner."""
+"""Background tasks that end well: each is held while it runs, its failure is logged, and none outlives its owner.
+
+`finish` does work to its end, however often its caller is cancelled.
+"""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
@@ -62,3 +66,33 @@ class Tasks:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as read: if the other part was cancelled, asyncio would log it
+
+
+async def wait_for(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for the event, at most so many seconds. Return whether it has happened."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
+    return event.is_set()
+
+
+async def finish(work: Awaitable[_T]) -> _T:
+    """Return what the work returns. A caller that is cancelled waits for the end of the work, too.
+
+    So what the work uses can be closed when the caller is over.
+    """
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await outlast(doing)
+        if not doing.cancelled():
+            doing.exception()  # marks the error as read: asyncio would log it
+        raise
+
+
+async def outlast(doing: "asyncio.Future[_T]") -> None:
+    """Wait until this is done. To be cancelled does not end the wait: call it where the caller was cancelled before."""
+    while not doing.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([doing])

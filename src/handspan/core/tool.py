@@ -156,3 +156,27 @@ def handling_of(tool: Tool | HandledTool) -> Handling:
     """Return how the tool's calls are handled: what a `HandledTool` says, else the plain way."""
     handling: Handling = getattr(tool, "handling", PLAIN_HANDLING)  # to ask `isinstance` of a Protocol takes 0.1 ms
     return handling
+
+
+# The parameters of a tool whose spec is written by hand
+
+
+def parameters(*required: str, **properties: Json) -> JsonObject:
+    """Return the JSON Schema of a tool that takes these arguments and no others."""
+    needed: JsonObject = {"required": [*required]} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
+
+
+def string(description: str, **rules: Json) -> JsonObject:
+    """Return the schema of a text. The rules are words of JSON Schema, such as `minLength`."""
+    return {"type": "string", **rules, "description": description}
+
+
+def integer(description: str, **rules: Json) -> JsonObject:
+    """Return the schema of a whole number."""
+    return {"type": "integer", **rules, "description": description}
+
+
+def boolean(description: str) -> JsonObject:
+    """Return the schema of a choice that is False by default."""
+    return {"type": "boolean", "default": False, "description": description}

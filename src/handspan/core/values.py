@@ -6,7 +6,7 @@ them from the text of tools and of unknown people before a model gets it. Line b
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -47,13 +47,18 @@ def escape_invisible(json: str) -> str:
 
 def strip_all(value: Json) -> Json:
     """Return the value without invisible characters in any of its texts and keys."""
+    return change_texts(value, strip_invisible)
+
+
+def change_texts(value: Json, change: Callable[[str], str]) -> Json:
+    """Return the value with each of its texts and keys changed by this function."""
     match value:
         case str():
-            return strip_invisible(value)
+            return change(value)
         case Mapping():
-            return {strip_invisible(key): strip_all(item) for key, item in value.items()}
+            return {change(key): change_texts(item, change) for key, item in value.items()}
         case list() | tuple():
-            return [strip_all(item) for item in value]
+            return [change_texts(item, change) for item in value]
         case _:
             return value
 
@@ -67,6 +72,7 @@ def strip_schema(schema: JsonObject) -> JsonObject:
 
 
 def _strip_keyword(key: str, value: Json) -> Json:
+    """Return the value of a schema's keyword without invisible characters in its texts. Values such as an enum stay."""
     if key in _SCHEMA_VALUES:
         return value
     if isinstance(value, str):
@@ -101,19 +107,28 @@ def encode(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_sanitize_all(msgspec.to_builtins(value)))
+        return msgspec.json.encode(change_texts(msgspec.to_builtins(value), sanitize))
 
 
-def _sanitize_all(value: Json) -> Json:
-    match value:
-        case str():
-            return sanitize(value)
-        case Mapping():
-            return {sanitize(key): _sanitize_all(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_sanitize_all(item) for item in value]
-        case _:
-            return value
+def is_deeper(value: Json, max_depth: int) -> bool:
+    """Whether a value is nested more than so many levels. No recursion: it could exhaust the stack."""
+    level: list[Json] = [value]
+    for _ in range(max_depth + 1):
+        nested = [item for item in level if type(item) is dict or type(item) is list]
+        if not nested:
+            return False
+        level = [below for item in nested for below in (item.values() if type(item) is dict else item)]
+    return True
+
+
+def clip(text: str, length: int) -> str:
+    """Return the text, at most so long; an ellipsis stands for what was cut off."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def join_path(steps: Iterable[str | int]) -> str:
+    """Return a path in a value as a person writes it: `files[2].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
 def round_seconds(seconds: float) -> str:

@@ -37,6 +37,8 @@ def read_bundle_text(text: str) -> Json:
     if not text.startswith(_BEGIN) or not text.endswith(_END):
         return None
     fields = f", {text[len(_BEGIN) : -len(_END)]}"  # now every key has the same mark before it
+    # Free text may hold the mark of the other kind. The texts of an error stand before its own mark, so a response that
+    # begins with one is first read as an error; `data` stands behind, so any other is first read as a success.
     if fields.startswith(_TEXTS):
         return _read_error(fields) or _read_success(fields)
     return _read_success(fields) or _read_error(fields)
@@ -93,7 +95,7 @@ def encode_extras(extras: Mapping[str, Json], *, escapes: bool) -> list[str]:
     for key, value in extras.items():
         if not isinstance(value, str) or "\0" in value or "\0" in key:
             raise WireError(f"The extra {key!r} can't be sent through adb: it is no text, or holds a null character.")
-        text = _ascii_json(value) if key == "args" else value
+        text = _ascii_json(value) if key == "args" else value  # JSON can do without what some Androids misread
         options += ["--extra", ":".join((key, "s", _escape(text) if escapes else text))]
     return options
 
@@ -104,8 +106,5 @@ def _escape(text: str) -> str:
 
 def _ascii_json(text: str) -> str:
     """Return the JSON text in ASCII: some Androids read other characters of a command line wrongly."""
-    return "".join(one if one < "\x7f" else _escape_character(one) for one in text)
-
-
-def _escape_character(one: str) -> str:
-    return json.dumps(one)[1:-1] if one != "\x7f" else "\\u007f"
+    escaped = "".join(one if one.isascii() else json.dumps(one)[1:-1] for one in text)
+    return escaped.replace("\x7f", "\\u007f")

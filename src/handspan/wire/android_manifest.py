@@ -45,6 +45,7 @@ def read_declaration(data: bytes) -> ToolDeclaration | None:
 
 
 def _find_declaration(data: bytes) -> ToolDeclaration | None:
+    """Return what the app declares of its tools; None if it declares none."""
     metadata: _Attributes = {}
     is_ours = False
     for element, attributes in _elements(data):

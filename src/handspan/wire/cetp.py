@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ErrorCode, HandspanError, WireError
 from handspan.core.names import SEPARATOR
-from handspan.core.values import Json, JsonObject, encode
+from handspan.core.values import Json, JsonObject, clip, encode
 from handspan.wire import strict_json
 from handspan.wire.json_size import MAX_VALUES
 
@@ -196,6 +196,7 @@ def read_extras(extras: JsonObject | None) -> ToolRequest:
 
 
 def _read_args(args: Json) -> JsonObject:
+    """Return the arguments of a call. Raises `ProviderError` (`INVALID_ARGS`) for text that is no object."""
     if args is None or args == "":
         return {}
     if not isinstance(args, str):
@@ -212,11 +213,6 @@ def _read_args(args: Json) -> JsonObject:
 def success(value: object) -> CetpSuccess:
     """Return the response with this value. Raises `TypeError` or `ValueError` when the value has no JSON form."""
     return CetpSuccess(encode(value).decode())
-
-
-def encode_message(message: CetpRequest | CetpResponse) -> bytes:
-    """Return the request or the response as JSON."""
-    return encode(message)
 
 
 # A consumer writes requests and reads responses.
@@ -245,14 +241,15 @@ def read_bundle(value: Json) -> CetpResponse:
         return CetpSuccess(data) if isinstance(data, str) else success(data)
     if isinstance(value, dict) and status == "error":
         return _read_error(value)
-    shown = _cut(encode(status).decode(), 80) if status is not None else "there is none"
+    shown = clip(encode(status).decode(), 80) if status is not None else "there is none"
     return CetpError("INTERNAL_ERROR", f"Unexpected status: {shown}")
 
 
 def _read_error(value: JsonObject) -> CetpError:
+    """Return the error in a provider's response. An unknown code becomes `INTERNAL_ERROR`."""
     code, message = value.get("error_code"), _text(value, "error_message")
     if not isinstance(code, str) or code not in CETP_CODES:
-        shown = _cut(encode(code).decode(), 80)
+        shown = clip(encode(code).decode(), 80)
         return CetpError("INTERNAL_ERROR", f"Unknown error code {shown}: {message}")
     known: Any = code
     if code != "AUTH_REQUIRED":
@@ -261,9 +258,9 @@ def _read_error(value: JsonObject) -> CetpError:
     return CetpError(known, message, _text(value, "resolution_hint"), intent if _INTENT.fullmatch(intent) else "")
 
 
-def unanswered(provider: str, reason: str) -> CetpError:
+def no_response_error(provider: str, reason: str) -> CetpError:
     """Return the error of a call that got no response (cetp.md 2.6)."""
-    return CetpError("INTERNAL_ERROR", _cut(f"{_FAILED}{provider}: {reason}", _MAX_TEXT))
+    return CetpError("INTERNAL_ERROR", clip(f"{_FAILED}{provider}: {reason}", _MAX_TEXT))
 
 
 def read_data(data: str) -> Json:
@@ -294,6 +291,7 @@ def read_tools(data: str) -> ProviderTools:
 
 
 def _read_tool(entry: Json, earlier: dict[str, ProviderTool]) -> tuple[ProviderTool | None, str]:
+    """Return a tool that a provider lists; or None, and why it can't be used."""
     name, fields = _name_of(entry), entry if isinstance(entry, dict) else {}
     parameters: Json = fields.get("parameters")
     if not name:
@@ -326,7 +324,7 @@ def read_info(data: str) -> ProviderInfo:
         raise WireError("The data of get_provider_info is no object.")
     listed = value.get("scopes")
     scopes = [
-        ProviderScope(_cut(_name_of(one), _MAX_NAME), _text(one, "description"))
+        ProviderScope(clip(_name_of(one), _MAX_NAME), _text(one, "description"))
         for one in (listed[:MAX_SCOPES] if isinstance(listed, list) else ())
         if isinstance(one, dict) and _name_of(one)
     ]
@@ -339,7 +337,7 @@ def label_of(name: str) -> str:
     return (label if label[:1].isalpha() else f"app_{label}".rstrip("_"))[:_MAX_LABEL].rstrip("_")
 
 
-def prefixed(label: str, tool: str) -> str:
+def prefixed_name(label: str, tool: str) -> str:
     """Return the name of a provider's tool at the gateway."""
     return f"{label}{SEPARATOR}{tool}"
 
@@ -349,12 +347,8 @@ def _name_of(entry: Json) -> str:
 
 
 def _text(value: JsonObject, key: str) -> str:
-    return _cut(_string(value.get(key)), _MAX_TEXT)
+    return clip(_string(value.get(key)), _MAX_TEXT)
 
 
 def _string(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -21,6 +21,7 @@ def _reader_of(kind: type[_F]) -> Callable[[bytes | str, int], _F | None]:
     decode = msgspec.json.Decoder(kind).decode
 
     def read(data: bytes | str, max_depth: int) -> _F | None:
+        """Return the frame if it is written exactly as our own ends write it; else None: `ws.py` reads it."""
         if type(data) is not bytes or data[: len(start)] != start:
             return None
         if data.count(b"{") + data.count(b"[") > max_depth:

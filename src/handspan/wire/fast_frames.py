@@ -4,25 +4,14 @@ Nearly all frames between the gateway and its clients are such messages. The lib
 control frames, wrong masks, sizes above the limit. No sockets here.
 """
 
-from typing import Final
-
-try:
-    from websockets.speedups import apply_mask
-except ImportError:  # pragma: no cover - where the library has no compiled part
-    from websockets.utils import apply_mask
-
-_WHOLE_TEXT: Final = 0x81
-_MASKED: Final = 0x80
-_SHORT: Final = 126
-"""A smaller size is in the header itself. 126 means that the next two bytes have the size; 127, the next eight."""
-_ENDLESS: Final = 1 << 64
+from handspan.wire.frame_splitter import ENDLESS, MASKED, SHORT, WHOLE_TEXT, apply_mask
 
 
 def text_frame(data: bytes) -> bytes:
     """Return the frame of a text message from the gateway."""
     size = len(data)
-    if size < _SHORT:
-        return bytes((_WHOLE_TEXT, size)) + data
+    if size < SHORT:
+        return bytes((WHOLE_TEXT, size)) + data
     if size < 65536:
         return b"\x81\x7e" + size.to_bytes(2, "big") + data
     return b"\x81\x7f" + size.to_bytes(8, "big") + data
@@ -31,8 +20,8 @@ def text_frame(data: bytes) -> bytes:
 def masked_text(data: bytes, mask: bytes) -> bytes:
     """Return the frame of a text message from a client, masked with four random bytes."""
     size = len(data)
-    if size < _SHORT:
-        header = bytes((_WHOLE_TEXT, _MASKED | size))
+    if size < SHORT:
+        header = bytes((WHOLE_TEXT, MASKED | size))
     elif size < 65536:
         header = b"\x81\xfe" + size.to_bytes(2, "big")
     else:
@@ -40,16 +29,16 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
     return header + mask + apply_mask(data, mask)
 
 
-def split_masked_texts(data: bytes, limit: int, max_messages: int = _ENDLESS) -> tuple[list[bytes], int]:
+def split_masked_texts(data: bytes, limit: int, max_messages: int = ENDLESS) -> tuple[list[bytes], int]:
     """Return the whole text messages at the beginning of `data`, and the index at which the rest begins.
 
     There are at most `max_messages`, each of at most `limit` bytes. A `FrameSplitter` reads the rest.
     """
     messages: list[bytes] = []
     at, end = 0, len(data)
-    while end - at >= 6 and data[at] == _WHOLE_TEXT and len(messages) < max_messages:
-        size, begins = data[at + 1] - _MASKED, at + 6
-        if size == _SHORT:
+    while end - at >= 6 and data[at] == WHOLE_TEXT and len(messages) < max_messages:
+        size, begins = data[at + 1] - MASKED, at + 6
+        if size == SHORT:
             size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
         ends = begins + size
         # Not masked, too large, not complete, or 0xFF: a size in eight bytes, which is not read here.

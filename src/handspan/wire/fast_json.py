@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.values import Json
-from handspan.wire.json_size import is_deeper
+from handspan.core.values import Json, is_deeper
 
 UNSURE: Final[Json] = ["unsure"]
 """Returned in place of a value; compare with `is`. The strict parser has to read the text."""

@@ -3,16 +3,16 @@
 from typing import Final
 
 try:
-    from websockets.speedups import apply_mask
+    from websockets.speedups import apply_mask as apply_mask
 except ImportError:  # pragma: no cover - where the library has no compiled part
-    from websockets.utils import apply_mask
+    from websockets.utils import apply_mask as apply_mask
 
-_WHOLE_TEXT: Final = 0x81
+WHOLE_TEXT: Final = 0x81
 _FINAL: Final = 0x80
-_MASKED: Final = 0x80
-_SHORT: Final = 126
+MASKED: Final = 0x80
+SHORT: Final = 126
 """A smaller size is in the header itself. 126 means that the next two bytes have the size; 127, the next eight."""
-_ENDLESS: Final = 1 << 64
+ENDLESS: Final = 1 << 64
 
 
 class FrameSplitter:
@@ -46,7 +46,7 @@ class FrameSplitter:
         """Whether no frame and no message is incomplete."""
         return not self._header and not self._missing and not self._is_in_message
 
-    def split(self, data: bytes, max_frames: int = _ENDLESS) -> list[tuple[bool, bytes]]:
+    def split(self, data: bytes, max_frames: int = ENDLESS) -> list[tuple[bool, bytes]]:
         """Return pieces of at most so many frames, in order: True with a message, False with bytes for the library."""
         pieces: list[tuple[bool, bytes]] = []
         self.rest = b""
@@ -66,7 +66,7 @@ class FrameSplitter:
                 self._header = data[at:]
                 break
             ends = begins + size
-            if data[at] == _WHOLE_TEXT and ends <= end and size <= self._limit and not self._is_in_message:
+            if data[at] == WHOLE_TEXT and ends <= end and size <= self._limit and not self._is_in_message:
                 payload = data[begins:ends]
                 pieces.append((True, apply_mask(payload, data[begins - 4 : begins]) if self._mask else payload))
             else:
@@ -81,7 +81,7 @@ class FrameSplitter:
 
         Control frames may come between fragments.
         """
-        if first != _WHOLE_TEXT:
+        if first != WHOLE_TEXT:
             self.frames += 1
         if first & 0x0F < 8:
             self._is_in_message = not first & _FINAL
@@ -96,12 +96,12 @@ def _measure(data: bytes, at: int, mask: int) -> tuple[int, int]:
     if at + 1 == len(data):
         return 0, 0
     size = data[at + 1]
-    if bool(size & _MASKED) is not bool(mask):
-        return at + 2, _ENDLESS
-    size &= ~_MASKED
+    if bool(size & MASKED) is not bool(mask):
+        return at + 2, ENDLESS
+    size &= ~MASKED
     begins = at + 2
-    if size >= _SHORT:
-        begins = at + (4 if size == _SHORT else 10)
+    if size >= SHORT:
+        begins = at + (4 if size == SHORT else 10)
         size = int.from_bytes(data[at + 2 : begins], "big")
     begins += mask
     return (begins, size) if begins <= len(data) else (0, 0)

@@ -8,7 +8,6 @@ the bytes, so a large image costs almost nothing.
 from typing import Final
 
 from handspan.core.errors import WireError
-from handspan.core.values import Json
 
 MAX_VALUES: Final = 50_000
 """The most values and keys of one body. Reading so many takes less than a tenth of a second."""
@@ -40,17 +39,6 @@ def check_value_count(raw: bytes | str, limit: int) -> None:
     reason = _reason(_outside_strings(simpler, limit), limit)
     if reason is not None:
         raise TooManyValues(reason)
-
-
-def is_deeper(value: Json, max_depth: int) -> bool:
-    """Whether a value is nested more than so many levels. No recursion: it could exhaust the stack."""
-    level: list[Json] = [value]
-    for _ in range(max_depth + 1):
-        nested = [item for item in level if type(item) is dict or type(item) is list]
-        if not nested:
-            return False
-        level = [below for item in nested for below in (item.values() if type(item) is dict else item)]
-    return True
 
 
 def _reason(simpler: bytes, limit: int) -> str | None:

@@ -69,6 +69,7 @@ class Multipart:
         return self._pass_boundary([])
 
     def _read_after_boundary(self) -> list[PartEvent] | None:
+        """Read what follows a boundary: another part, or the end. Return None until it has come."""
         if len(self._rest) < 2:
             return None
         mark = self._take(2)
@@ -81,6 +82,7 @@ class Multipart:
         return []
 
     def _read_part_head(self) -> list[PartEvent] | None:
+        """Read the headers of a part. Return None until all of them have come."""
         end = self._rest.find(b"\r\n\r\n")
         if end > _LONGEST_HEAD or (end < 0 and len(self._rest) > _LONGEST_HEAD):
             raise WireError(f"The headers of a part of the form have more than {_LONGEST_HEAD} bytes.")
@@ -95,6 +97,7 @@ class Multipart:
         return [_read_head(head)]
 
     def _read_first_data(self) -> list[PartEvent] | None:
+        """Read the first bytes of a part, which may be empty. Return None until they have come."""
         # The line break that ends the head may already belong to the boundary of an empty part.
         self._step = self._read_data
         if self._rest.startswith(self._line):
@@ -139,6 +142,7 @@ def _boundary(content_type: str) -> str:
 
 
 def _read_head(head: bytes) -> PartBegin:
+    """Return the name of a part of the form, its file name and its type. Raises `WireError`."""
     try:
         lines = head.decode().split("\r\n")
     except UnicodeDecodeError:

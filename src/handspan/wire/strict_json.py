@@ -9,9 +9,9 @@ from typing import Final, NoReturn
 
 from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, is_deeper
 from handspan.wire.fast_json import UNSURE, read_if_sure
-from handspan.wire.json_size import check_value_count, is_deeper
+from handspan.wire.json_size import check_value_count
 
 DEFAULT_MAX_DEPTH: Final = 64
 

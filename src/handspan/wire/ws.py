@@ -5,7 +5,7 @@ strictly elsewhere. A wrong frame raises `FrameError`, with the code of the gate
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -13,8 +13,62 @@ from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
+from handspan.wire import ws_chat_frames as chat
+from handspan.wire import ws_frames as frames
 from handspan.wire.fast_calls import read_request, read_result
-from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, ServerFrame
+from handspan.wire.ws_frames import CAPABILITIES, FrameCode, Offer
+
+ClientFrame: TypeAlias = (
+    frames.Connect
+    | chat.Say
+    | chat.Abort
+    | chat.Regenerate
+    | chat.AnswerFrame
+    | frames.RegisterTools
+    | frames.UnregisterTools
+    | frames.GetRegisteredTools
+    | frames.ResultFrame
+    | frames.FailureFrame
+    | frames.ProgressFrame
+    | frames.PermissionAnswer
+    | frames.LoginStart
+    | frames.DeviceNotes
+    | frames.TrustRequest
+    | frames.Ping
+)
+
+ServerFrame: TypeAlias = (
+    chat.SessionStart
+    | frames.Connected
+    | chat.MessageAccepted
+    | chat.Chunk
+    | chat.ThinkingFrame
+    | chat.CallNote
+    | chat.ResultNote
+    | chat.ChunkReset
+    | chat.Done
+    | chat.TitleUpdated
+    | chat.Versions
+    | chat.AbortedFrame
+    | chat.AbortAck
+    | chat.DebugPrompt
+    | chat.EventFrame
+    | chat.QuestionFrame
+    | frames.QuestionClosed
+    | frames.ToolsRegistered
+    | frames.ToolsUnregistered
+    | frames.ToolsWithdrawn
+    | frames.RegisteredTools
+    | frames.CallRequest
+    | frames.CancelFrame
+    | frames.PermissionRequest
+    | frames.LoginStart
+    | frames.TrustAnswer
+    | frames.Acknowledged
+    | chat.ChannelMessage
+    | frames.PongFrame
+    | frames.ErrorFrame
+)
 
 
 class FrameError(WireError):
@@ -85,7 +139,8 @@ def shared_capabilities(offered: list[str]) -> frozenset[str]:
     return CAPABILITIES.intersection(offered)
 
 
-def _decode(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
+def _decode(data: bytes | str, known: Mapping[str, type[Any]], max_depth: int) -> Any:
+    """Return the frame in this text. Raises `FrameError` for an unknown or invalid one."""
     try:
         value = strict_json.parse(data, max_depth=max_depth)
     except WireError as error:
@@ -93,7 +148,7 @@ def _decode(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) 
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise FrameError("INVALID_FRAME", 'A frame is a JSON object with a string "type".')
-    frame = frames.get(kind)
+    frame = known.get(kind)
     if frame is None:
         raise FrameError("UNKNOWN_MESSAGE_TYPE", f"Frames of type {kind[:60]!r} are not known here.")
     return _convert(value, frame)
@@ -111,8 +166,8 @@ def _subject(frame: type[Any]) -> str:
     return f"The frame {tag!r} can't be taken" if tag else "It can't be taken"
 
 
-def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
-    return {frame.__struct_config__.tag: frame for frame in get_args(frames)}
+def _by_tag(union: Any) -> Mapping[str, type[Any]]:
+    return {frame.__struct_config__.tag: frame for frame in get_args(union)}
 
 
 _CLIENT_FRAMES: Final = _by_tag(ClientFrame)

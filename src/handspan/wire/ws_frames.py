@@ -1,11 +1,13 @@
-"""The frames of `protocol/ws.md`, one class each. Fields have the names of the protocol."""
+"""The frames of `protocol/ws.md` about a client, its tools and its calls, one class each; fields as in the protocol.
+
+`ws_chat_frames.py` has those of a conversation.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct, field
 
-from handspan.core.questions import QuestionAction
 from handspan.core.values import Json
 
 VERSION: Final = 1
@@ -27,6 +29,7 @@ Capability: TypeAlias = Literal[
     "questions",
     "question_kinds",
     "messages",
+    "versions",
 ]
 CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 
@@ -66,14 +69,14 @@ class WireLimits(Struct, frozen=True):
     backlog_bytes: int = 4 * 1024 * 1024
 
 
-class _Frame(Struct, frozen=True, tag_field="type", omit_defaults=True):
+class WsFrame(Struct, frozen=True, tag_field="type", omit_defaults=True):
     """The base of all frames: an object with a `type`. Fields with their default value are not sent."""
 
 
 # From the client.
 
 
-class Connect(_Frame, frozen=True, tag="connect"):
+class Connect(WsFrame, frozen=True, tag="connect"):
     """The first frame: the client's name, its role and its capabilities."""
 
     v: Json = VERSION
@@ -99,64 +102,23 @@ class MediaPart(Struct, frozen=True, omit_defaults=True):
     name: str = ""
 
 
-class Say(_Frame, frozen=True, tag="message"):
-    """A message of a person."""
-
-    content: Json = ""
-    debug: bool = False
-    join: bool = False
-    id: Annotated[str, Meta(max_length=64)] = ""
-    """Chosen by the client, unique in the session. The client may send the message again with the same id."""
-    parts: list[MediaPart] = []
-    """Images, sounds and files of the person."""
-    replaces: Annotated[int, Meta(ge=0)] = 0
-    """The number (`seq` in REST) of the person's message in whose place this one stands."""
-
-    @property
-    def text(self) -> str:
-        """The content, if it is text. Else empty."""
-        return self.content if isinstance(self.content, str) else ""
-
-
-class Abort(_Frame, frozen=True, tag="abort"):
-    """Stop the turn."""
-
-
-class Regenerate(_Frame, frozen=True, tag="regenerate"):
-    """Answer the last message again."""
-
-    debug: bool = False
-
-
-class AnswerFrame(_Frame, frozen=True, tag="answer"):
-    """A person's answer to a question."""
-
-    id: str
-    decision: Decision
-    always: bool = False
-    arguments: dict[str, Json] | None = None
-    value: Json = None
-    reason: Annotated[str, Meta(max_length=1000)] = ""
-    """With a no: why, in words that the model reads."""
-
-
-class RegisterTools(_Frame, frozen=True, tag="register_tools"):
+class RegisterTools(WsFrame, frozen=True, tag="register_tools"):
     """Tools that the client offers. Each is checked alone (`read_offer`)."""
 
     tools: list[Json]
 
 
-class UnregisterTools(_Frame, frozen=True, tag="unregister_tools"):
+class UnregisterTools(WsFrame, frozen=True, tag="unregister_tools"):
     """Tools that the client removes."""
 
     names: list[str]
 
 
-class GetRegisteredTools(_Frame, frozen=True, tag="get_registered_tools"):
+class GetRegisteredTools(WsFrame, frozen=True, tag="get_registered_tools"):
     """Asks for the client's tools that the gateway knows."""
 
 
-class LoginStart(_Frame, frozen=True, tag="login_start"):
+class LoginStart(WsFrame, frozen=True, tag="login_start"):
     """Starts the login that a question asks for: from the person's client, and from there to the device."""
 
     id: str
@@ -172,7 +134,7 @@ class DeviceScope(Struct, frozen=True, omit_defaults=True):
     description: str = ""
 
 
-class DeviceNotes(_Frame, frozen=True, tag="about"):
+class DeviceNotes(WsFrame, frozen=True, tag="about"):
     """What people should know about a device. It replaces what the device said before."""
 
     description: str = ""
@@ -181,7 +143,7 @@ class DeviceNotes(_Frame, frozen=True, tag="about"):
     """Such as which of its tools are not offered, and why."""
 
 
-class TrustRequest(_Frame, frozen=True, tag="trust_request"):
+class TrustRequest(WsFrame, frozen=True, tag="trust_request"):
     """Asks the person whether the device may do something for the first time, or in a changed form."""
 
     id: Annotated[str, Meta(min_length=1, max_length=128)]
@@ -193,7 +155,7 @@ class TrustRequest(_Frame, frozen=True, tag="trust_request"):
     """What the person trusted before."""
 
 
-class _AnswerToCall(_Frame, frozen=True):
+class _AnswerToCall(WsFrame, frozen=True):
     id: Json = ""
     call_id: Json = ""
 
@@ -235,7 +197,7 @@ class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):
     value: Json = None
 
 
-class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
+class PermissionAnswer(WsFrame, frozen=True, tag="permission_answer"):
     """The answer of the person at the device to a `permission_request`."""
 
     id: str
@@ -243,45 +205,14 @@ class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
     how_to_enable: str = ""
 
 
-class Ping(_Frame, frozen=True, tag="ping"):
+class Ping(WsFrame, frozen=True, tag="ping"):
     """Asks for a `pong`. For clients that can't see the pings of WebSocket."""
-
-
-ClientFrame: TypeAlias = (
-    Connect
-    | Say
-    | Abort
-    | Regenerate
-    | AnswerFrame
-    | RegisterTools
-    | UnregisterTools
-    | GetRegisteredTools
-    | ResultFrame
-    | FailureFrame
-    | ProgressFrame
-    | PermissionAnswer
-    | LoginStart
-    | DeviceNotes
-    | TrustRequest
-    | Ping
-)
 
 
 # From the gateway.
 
 
-class SessionStart(_Frame, frozen=True, tag="session_start"):
-    """The gateway's first frame."""
-
-    v: int
-    session_id: str
-    resumed: bool
-    message_count: int
-    name: str = ""
-    persona: str = ""
-
-
-class Connected(_Frame, frozen=True, tag="connected"):
+class Connected(WsFrame, frozen=True, tag="connected"):
     """The answer to `connect`."""
 
     v: int
@@ -298,101 +229,7 @@ class Connected(_Frame, frozen=True, tag="connected"):
     """Why a device does not have the label that it asked for, for its person."""
 
 
-class MessageAccepted(_Frame, frozen=True, tag="message_accepted"):
-    """The message is stored. Sending it again has no effect."""
-
-    id: str
-    turn: str
-    """The turn that answers the message."""
-
-
-class Chunk(_Frame, frozen=True, tag="chunk"):
-    """The next piece of the answer."""
-
-    content: str
-
-
-class ThinkingFrame(_Frame, frozen=True, tag="thinking"):
-    """The next piece of the model's thinking."""
-
-    content: str
-
-
-class CallNote(_Frame, frozen=True, tag="tool_call"):
-    """A call begins, of any tool. For display."""
-
-    id: str
-    name: str
-    args: dict[str, Json]
-
-
-class ResultNote(_Frame, frozen=True, tag="tool_result"):
-    """A call has its result. For display."""
-
-    id: str
-    name: str
-    output: str
-
-
-class ChunkReset(_Frame, frozen=True, tag="chunk_reset"):
-    """The client drops the pieces so far: the whole answer follows."""
-
-
-class Done(_Frame, frozen=True, tag="done"):
-    """The turn is over."""
-
-    full_response: str
-
-
-class TitleUpdated(_Frame, frozen=True, tag="title_updated"):
-    """The session has a name now."""
-
-    title: str
-
-
-class AbortedFrame(_Frame, frozen=True, tag="aborted"):
-    """The turn was stopped."""
-
-
-class AbortAck(_Frame, frozen=True, tag="abort_ack"):
-    """The answer to `abort`."""
-
-    status: Literal["aborted", "no_active_response"]
-
-
-class DebugPrompt(_Frame, frozen=True, tag="debug_prompt"):
-    """The messages that go to the model."""
-
-    messages: str
-    estimated_tokens: int
-
-
-class EventFrame(_Frame, frozen=True, tag="event"):
-    """An event of a turn, as `core/events.py` defines it."""
-
-    seq: int
-    event: Json
-    turn: str = ""
-    """The id of the turn. Empty: the event belongs to none."""
-
-
-class QuestionFrame(_Frame, frozen=True, tag="question"):
-    """A question to the person."""
-
-    id: str
-    kind: str
-    call_id: str
-    tool: str
-    arguments: dict[str, Json]
-    subject: str
-    expires_ms: int
-    schema: dict[str, Json] | None = None
-    action: QuestionAction | None = None
-    agent: str = ""
-    """The agent whose call asks."""
-
-
-class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
+class QuestionClosed(WsFrame, frozen=True, tag="question_closed"):
     """A question, or a `permission_request`, is closed. `accepted`: this connection's answer closed it."""
 
     id: str
@@ -406,7 +243,7 @@ class RejectedTool(Struct, frozen=True):
     reason: str
 
 
-class ToolsRegistered(_Frame, frozen=True, tag="tools_registered"):
+class ToolsRegistered(WsFrame, frozen=True, tag="tools_registered"):
     """The answer to `register_tools`."""
 
     count: int
@@ -414,27 +251,27 @@ class ToolsRegistered(_Frame, frozen=True, tag="tools_registered"):
     rejected: list[RejectedTool] = []
 
 
-class ToolsUnregistered(_Frame, frozen=True, tag="tools_unregistered"):
+class ToolsUnregistered(WsFrame, frozen=True, tag="tools_unregistered"):
     """The answer to `unregister_tools`."""
 
     removed: int
     registered: int
 
 
-class ToolsWithdrawn(_Frame, frozen=True, tag="tools_withdrawn"):
+class ToolsWithdrawn(WsFrame, frozen=True, tag="tools_withdrawn"):
     """Tools that the client has no longer: their names belong to the gateway's own tools now."""
 
     tools: list[RejectedTool]
     registered: int
 
 
-class RegisteredTools(_Frame, frozen=True, tag="registered_tools"):
+class RegisteredTools(WsFrame, frozen=True, tag="registered_tools"):
     """The answer to `get_registered_tools`."""
 
     tools: list[Json]
 
 
-class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
+class CallRequest(WsFrame, frozen=True, tag="tool_call_request"):
     """Asks the client to run a tool."""
 
     id: str
@@ -446,14 +283,14 @@ class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
     """How often the person has logged in for this call. A request with a higher number runs the call again."""
 
 
-class CancelFrame(_Frame, frozen=True, tag="tool_cancel"):
+class CancelFrame(WsFrame, frozen=True, tag="tool_cancel"):
     """Asks the client to stop a call: its caller waits no longer."""
 
     id: str
     reason: str
 
 
-class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
+class PermissionRequest(WsFrame, frozen=True, tag="permission_request"):
     """Asks the person at the device for a permission."""
 
     id: str
@@ -467,73 +304,31 @@ class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
     """The agent whose call needs it."""
 
 
-class TrustAnswer(_Frame, frozen=True, tag="trust_answer"):
+class TrustAnswer(WsFrame, frozen=True, tag="trust_answer"):
     """The person's answer to a `trust_request`; `expired` if none came."""
 
     id: str
     decision: TrustDecision
 
 
-class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
+class Acknowledged(WsFrame, frozen=True, tag="result_acknowledged"):
     """The results of these calls are stored: `id` for one, `ids` for several."""
 
     id: str = ""
     ids: list[str] = []
 
 
-class ChannelMessage(_Frame, frozen=True, tag="channel_message"):
-    """A message that an agent sends to the person, outside of any answer (ws.md 3.9)."""
-
-    channel: str
-    chat_id: str
-    """A session id, or `all`."""
-    content: str
-
-
-class PongFrame(_Frame, frozen=True, tag="pong"):
+class PongFrame(WsFrame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
 
-class ErrorFrame(_Frame, frozen=True, tag="error"):
+class ErrorFrame(WsFrame, frozen=True, tag="error"):
     """A frame was refused, or something failed."""
 
     message: str
     code: str = ""
     id: str = ""
     """The id of the refused message or answer."""
-
-
-ServerFrame: TypeAlias = (
-    SessionStart
-    | Connected
-    | MessageAccepted
-    | Chunk
-    | ThinkingFrame
-    | CallNote
-    | ResultNote
-    | ChunkReset
-    | Done
-    | TitleUpdated
-    | AbortedFrame
-    | AbortAck
-    | DebugPrompt
-    | EventFrame
-    | QuestionFrame
-    | QuestionClosed
-    | ToolsRegistered
-    | ToolsUnregistered
-    | ToolsWithdrawn
-    | RegisteredTools
-    | CallRequest
-    | CancelFrame
-    | PermissionRequest
-    | LoginStart
-    | TrustAnswer
-    | Acknowledged
-    | ChannelMessage
-    | PongFrame
-    | ErrorFrame
-)
 
 
 class Offer(Struct, frozen=True):

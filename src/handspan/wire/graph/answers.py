@@ -1,19 +1,22 @@
-"""The answers of the graph API (`protocol/graph.md`), one class for each object.
+"""The answers of the graph API (`protocol/graph.md`), one class for each object, and their envelope.
 
 Every field is always sent: clients read fields without a check.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
 from handspan.wire.graph.blocks import Block
+from handspan.wire.graph.faults import Detail
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 RunStatus: TypeAlias = Literal["completed", "interrupted", "limit", "stopped"]
 ChunkEvent: TypeAlias = Literal["message", "updates", "state", "error"]
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class FunctionView(Struct, frozen=True):
@@ -273,3 +276,95 @@ class ToolsAnswer(Struct, frozen=True):
     node_count: int
     tool_count: int
     nodes: Sequence[NodeTools]
+
+
+# Files of an owner (graph.md 9.4).
+
+
+class UploadAnswer(Struct, frozen=True, kw_only=True):
+    """The file that was uploaded."""
+
+    file_id: str
+    mime_type: str
+    size_bytes: int
+    filename: str
+    extracted_text: str | None = None
+    url: str
+    """The path of the file, below the address of the gateway."""
+    direct_url: str | None = None
+    direct_url_expires_at: float | None = None
+
+
+class FileAnswer(Struct, frozen=True, kw_only=True):
+    """The type, size and name of a file."""
+
+    file_id: str
+    mime_type: str
+    size_bytes: int
+    filename: str | None = None
+    extracted_text: str | None = None
+    direct_url: str | None = None
+    direct_url_expires_at: float | None = None
+
+
+class FileUrlAnswer(Struct, frozen=True, kw_only=True):
+    """The address of a file."""
+
+    file_id: str
+    url: str
+    expires_at: float | None = None
+    mime_type: str
+
+
+class MultimodalAnswer(Struct, frozen=True, kw_only=True):
+    """The largest size of a file, and the kind of storage."""
+
+    media_storage_type: str = "local"
+    media_storage_path: str = ""
+    """Always empty: clients do not see the path."""
+    media_max_size_mb: float
+    document_handling: str = "pass_raw"
+
+
+# The envelope of every answer (graph.md 1.1, 1.2).
+
+
+class Metadata(Struct, frozen=True):
+    """The request that is answered, and the time."""
+
+    request_id: str
+    timestamp: str
+    """ISO 8601 in UTC."""
+    message: str = "OK"
+
+
+class SuccessBody(Struct, frozen=True):
+    """The answer to a request that succeeded (graph.md 1.1)."""
+
+    data: Json
+    metadata: Metadata
+
+
+class ErrorDetails(Struct, frozen=True):
+    """What is wrong, in a code, a message and a list of places."""
+
+    code: str
+    message: str
+    details: list[Detail]
+
+
+class FailureBody(Struct, frozen=True):
+    """The answer to a request that was refused or failed (graph.md 1.2)."""
+
+    error: ErrorDetails
+    metadata: Metadata
+
+
+def encode_success(data: object, request_id: str, at: str) -> bytes:
+    """Return the body of a success (graph.md 1.1). `data`: anything that msgspec encodes as JSON."""
+    return _ENCODER.encode(SuccessBody(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
+
+
+def encode_failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
+    """Return the body of an error (graph.md 1.2)."""
+    return _ENCODER.encode(FailureBody(ErrorDetails(code, message, details), Metadata(request_id, at, message)))

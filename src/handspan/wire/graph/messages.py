@@ -1,6 +1,6 @@
 """Reads and checks the messages of a request (`protocol/graph.md` 2 and 4.1)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, TypeVar, get_args
 
@@ -67,15 +67,11 @@ def check_request(messages: Sequence[RequestMessage], place: Place, faults: Faul
     if faults.details or "tool" in roles:
         return
     last = (*place, str(len(messages) - 1))
+    new = takewhile(lambda message: message.role == "user", reversed(messages))  # those that are answered
     if roles[-1] != "user":
         faults.add((*last, "role"), "There is nothing to answer: end with a message of the role 'user'.")
-    elif not any(_has_content(message) for message in _new_messages(messages)):
+    elif not any(type(block) is not TextBlock or block.text.strip() for message in new for block in message.content):
         faults.add((*last, "content"), "There is nothing to answer: send some text.")
-
-
-def _new_messages(messages: Sequence[RequestMessage]) -> Iterable[RequestMessage]:
-    """Return the person's messages at the end: those that are answered."""
-    return takewhile(lambda message: message.role == "user", reversed(messages))
 
 
 def check_blocks(messages: Sequence[RequestMessage | AddedMessage], place: Place, faults: Faults) -> None:
@@ -98,6 +94,7 @@ def _check_count(what: str, count: int, place: Place) -> None:
 
 
 def _check_message(message: RequestMessage | AddedMessage, place: Place, faults: Faults) -> None:
+    """Add the faults of this message: no content, blocks that its role can't have, media without content."""
     if not message.content:
         faults.add(place, f"It is empty: send at least one block, as in {_example(message.role)}.")
     allowed = _BLOCKS_OF_ROLE[message.role]
@@ -129,6 +126,7 @@ def _read_content(value: Json, place: Place, faults: Faults, role: str) -> list[
 
 
 def _read_role(role: Json, place: Place, faults: Faults, kind: type[AnyMessage]) -> str:
+    """Return the role; empty, with a fault added, for one that such a message can't have."""
     known = get_args(kind.__annotations__["role"])
     if role in known:
         return str(role)
@@ -142,6 +140,7 @@ def _read_role(role: Json, place: Place, faults: Faults, kind: type[AnyMessage])
 
 
 def _read_block(entry: Json, place: Place, faults: Faults) -> Block | None:
+    """Return the block; None, with a fault added, for an unknown or invalid one."""
     name = entry.get("type") if isinstance(entry, dict) else None
     kind = _BLOCKS.get(name) if isinstance(name, str) else None
     if kind is not None:
@@ -162,7 +161,7 @@ def _example(role: str) -> str:
 
 def _reason(role: str, block: Block) -> str:
     """Return why a message of this role may not have this block."""
-    name = _tag(block)
+    name = str(type(block).__struct_config__.tag)
     if role == "tool":
         return f"A {name!r} block does not answer a call: send 'tool_result' blocks, {_example(role)}."
     if isinstance(block, ToolCallBlock | RemoteToolCallBlock):
@@ -172,11 +171,8 @@ def _reason(role: str, block: Block) -> str:
     return f"A {name!r} block is not part of what a person says. Leave it out."
 
 
-def _has_content(message: RequestMessage) -> bool:
-    return any(type(block) is not TextBlock or block.text.strip() for block in message.content)
-
-
 def _check_media(block: Block, place: Place, faults: Faults) -> None:
+    """Add a fault if a block that needs a medium has none."""
     match block:
         case ImageBlock(media=media) | AudioBlock(media=media) | VideoBlock(media=media):
             _check_location(media, (*place, "media"), faults)
@@ -194,7 +190,3 @@ def _check_location(media: MediaLocation, place: Place, faults: Faults) -> None:
     field = "data_base64" if media.kind == "data" else media.kind
     if not getattr(media, field):
         faults.add((*place, field), f"A medium of the kind {media.kind!r} needs {field!r}: send it.", "missing")
-
-
-def _tag(block: Block) -> str:
-    return str(type(block).__struct_config__.tag)

@@ -1,6 +1,6 @@
 """Reads the bodies of the graph API (`protocol/graph.md`). No sockets, no clock.
 
-Nearly every body is decoded in one step. A body that fails is read again, field by field: then null counts as a
+Nearly all messages are decoded in one step. Messages that fail are read again, field by field: then null counts as a
 missing field, and a `BodyError` names each place that is wrong.
 """
 
@@ -14,23 +14,25 @@ from handspan.wire import strict_json
 from handspan.wire.graph.faults import BodyError, Detail, Faults, Kind, Place, kind_name, quote
 from handspan.wire.graph.messages import check_blocks, check_counts, check_request, read_messages
 from handspan.wire.graph.requests import (
+    DEFAULT_NODE,
+    MAX_ENTRIES,
     MAX_ROUNDS,
     AddedMessage,
     Fresh,
     Granularity,
-    InvokeBody,
+    Messages,
     OfferedTool,
+    OpenAiTool,
     RequestMessage,
     Resume,
-    ResumeBody,
     RunConfig,
     RunRequest,
     Stop,
 )
-from handspan.wire.graph.tools import read_tools
 from handspan.wire.json_size import MAX_VALUES, TooManyValues
 
 BODY: Final[Place] = ("body",)
+_TOOLS: Final = '[{"node_name": "tools", "name": "read_clipboard", "description": "…", "parameters": {}}]'
 
 
 def read_object(body: bytes | str) -> JsonObject:
@@ -67,7 +69,7 @@ def read_run_request(body: bytes) -> RunRequest:
 def read_setup(body: bytes) -> list[OfferedTool]:
     """Return the tools of `setup`, in order. Raises `BodyError`, which names each wrong tool."""
     faults = Faults()
-    tools = read_tools(read_object(body).get("tools"), (*BODY, "tools"), faults)
+    tools = _read_tools(read_object(body).get("tools"), (*BODY, "tools"), faults)
     faults.raise_if_any()
     return tools
 
@@ -115,37 +117,27 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
 
 
 def _read_request(value: JsonObject, key: str) -> RunRequest:
-    """Return a run request whose messages are under this key."""
-    check_counts(value.get(key), (*BODY, key))
-    faults = Faults()
+    """Return a run request whose messages are under this key. Raises `BodyError` with every fault."""
+    place, faults = (*BODY, key), Faults()
+    check_counts(value.get(key), place)
     try:
-        body: InvokeBody | ResumeBody = msgspec.convert(value, _BODIES[key])
+        messages = msgspec.convert(value.get(key), Messages)
     except msgspec.ValidationError:
-        return _read_request_slowly(value, key, faults)
-    messages = body.messages if isinstance(body, InvokeBody) else body.tool_result
-    check_request(messages, (*BODY, key), faults)
-    tools = None if body.tools is None else read_tools(value["tools"], (*BODY, "tools"), faults)
-    config = _NO_CONFIG if body.config is None else _read_config(value["config"], faults)
-    faults.raise_if_any()
-    return RunRequest(messages, config, body.recursion_limit, body.response_granularity, tools, key, body.questions)
-
-
-def _read_request_slowly(value: JsonObject, key: str, faults: Faults) -> RunRequest:
-    """Return the request, read field by field. Raises `BodyError` with every fault."""
-    messages = read_messages(value.get(key), (*BODY, key), faults, RequestMessage)
+        messages = read_messages(value.get(key), place, faults, RequestMessage)
     if not faults.details:
-        check_request(messages, (*BODY, key), faults)
+        check_request(messages, place, faults)
     config = _read_config(value.get("config"), faults)
     limit = _read_limit(value.get("recursion_limit"), faults)
     granularity = _read_granularity(value.get("response_granularity"), faults)
     tools = value.get("tools")
-    offered = None if tools is None else read_tools(tools, (*BODY, "tools"), faults)
+    offered = None if tools is None else _read_tools(tools, (*BODY, "tools"), faults)
     questions = _read_flag(value.get("questions"), (*BODY, "questions"), faults)
     faults.raise_if_any()
-    return RunRequest(messages, config, limit, granularity, offered, key, questions)
+    return RunRequest(messages, config, limit, granularity, tools=offered, key=key, questions=questions)
 
 
 def _read_config(value: Json, faults: Faults) -> RunConfig:
+    """Return the `config` of a run, with faults added for what is wrong."""
     if value is None:
         return _NO_CONFIG
     place = (*BODY, "config")
@@ -170,6 +162,7 @@ def _read_text(value: Json, place: Place, faults: Faults) -> str:
 
 
 def _read_limit(value: Json, faults: Faults) -> int:
+    """Return how many rounds the run may have; the default, with a fault added, for a wrong limit."""
     place = (*BODY, "recursion_limit")
     if value is None:
         return _DEFAULT_ROUNDS
@@ -207,7 +200,53 @@ def _read_messages(value: Json, place: Place) -> list[AddedMessage]:
     return messages
 
 
-_BODIES: Final[dict[str, type[InvokeBody | ResumeBody]]] = {"messages": InvokeBody, "tool_result": ResumeBody}
+# Tools, in either of two forms (graph.md 3.1).
+
+
+def _read_tools(value: Json, place: Place, faults: Faults) -> list[OfferedTool]:
+    """Return the tools of a list, in order. Each wrong tool adds its own faults."""
+    if isinstance(value, list) and len(value) > MAX_ENTRIES:
+        faults.add(place, f"It has {len(value):,} tools, and {MAX_ENTRIES:,} is the most: send fewer in one request.")
+        return []
+    read = [_read_tool(entry, here, faults) for here, entry in faults.read_list(value, place, _TOOLS)]
+    return [tool for tool in read if tool is not None]
+
+
+def _read_tool(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
+    if isinstance(entry, dict) and "function" in entry:
+        return _read_function(entry, place, faults)
+    tool = faults.read(entry, OfferedTool, place)
+    return None if tool is None else _check_name(tool, (*place, "name"), faults)
+
+
+def _read_function(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
+    """Return a tool in OpenAI's form; None, with a fault added, for an invalid one."""
+    form = faults.read(entry, OpenAiTool, place)
+    if form is None:
+        return None
+    tool = OfferedTool(
+        form.node_name,
+        form.function.name,
+        form.function.description or "",
+        form.function.parameters or {},
+        permissions=form.permissions,
+        timeout=form.timeout,
+        version=form.version,
+        annotations=form.annotations,
+    )
+    return _check_name(tool, (*place, "function", "name"), faults)
+
+
+def _check_name(tool: OfferedTool, name_place: Place, faults: Faults) -> OfferedTool | None:
+    """Return the tool, with the default node if it names none. Without a name: add a fault, and return None."""
+    if not tool.name.strip():
+        faults.add(name_place, "A tool needs a name: send one, as in 'read_clipboard'.")
+        return None
+    if tool.node_name:
+        return tool
+    return msgspec.structs.replace(tool, node_name=DEFAULT_NODE)
+
+
 _GRANULARITIES: Final[dict[str, Granularity]] = {word: word for word in get_args(Granularity)}
 _NO_CONFIG: Final = RunConfig()
 _DEFAULT_ROUNDS: Final = 25

@@ -24,13 +24,9 @@ class ArtifactView(Struct, frozen=True):
     name: str
 
 
-class ListedArtifact(Struct, frozen=True):
+class ListedArtifact(ArtifactView, frozen=True):
     """An artifact in a list."""
 
-    id: str
-    size: int
-    media_type: str
-    name: str
     session: str
     """The artifact is deleted with this session. Empty: it belongs to none."""
     at: str

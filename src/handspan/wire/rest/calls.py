@@ -106,13 +106,18 @@ class PendingCall(Struct, frozen=True):
 Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
 
 
-class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which calls to list."""
+class TimingQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which calls count; those without a result never do."""
 
     session: SessionId = ""
     tool: Annotated[str, Meta(max_length=200)] = ""
     origin: Annotated[str, Meta(max_length=200)] = ""
     """A kind (`device`), or a kind with its name (`device(phone)`)."""
+
+
+class CallQuery(TimingQuery, frozen=True):
+    """Which calls to list."""
+
     status: Literal[""] | CallStatus = ""
     """`error` means every code."""
     since: Instant | UnsetType = UNSET
@@ -141,6 +146,12 @@ class ListedCall(Struct, frozen=True):
     """Seconds, without those in `waited`."""
     waited: float
     """Seconds that it waited for a person."""
+    model: str
+    """The model that asked for it. Empty: no model did, or an earlier version wrote the record."""
+    in_place_of: str
+    """The name of the model that was meant; empty: that one."""
+    reason: str
+    """Why another model than that one has answered."""
 
 
 class CallPage(Struct, frozen=True):
@@ -149,15 +160,6 @@ class CallPage(Struct, frozen=True):
     calls: list[ListedCall]
     next: str | None
     """Where the next page begins; null at the end."""
-
-
-class TimingQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which calls count; those without a result never do."""
-
-    session: SessionId = ""
-    tool: Annotated[str, Meta(max_length=200)] = ""
-    origin: Annotated[str, Meta(max_length=200)] = ""
-    """A kind (`device`), or a kind with its name (`device(phone)`)."""
 
 
 class TimingList(Struct, frozen=True):
@@ -173,22 +175,9 @@ class NoteView(Struct, frozen=True):
     text: str
 
 
-class CallRecordView(Struct, frozen=True):
+class CallRecordView(ListedCall, frozen=True):
     """The whole record of one call."""
 
-    id: str
-    tool: str
-    origin: str
-    version: str
-    session: str
-    agent: str
-    state: CallState
-    status: str
-    at: str
-    duration: float
-    """Seconds, without those in `waited`."""
-    waited: float
-    """Seconds that it waited for a person."""
     arguments: Json
     """An object; or the text as it came, if that was no object."""
     result: CallEnvelope | None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from handspan.wire.rest.fields import SOMETHING
+from handspan.wire.rest.fields import SOMETHING, SessionId
 
 ModelApi = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "custom"]
 KeyKind: TypeAlias = Literal["stored", "variable", "none"]
@@ -88,8 +88,22 @@ class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
 
     model: Annotated[str, Meta(max_length=200)] = ""
     agent: Annotated[str, Meta(max_length=100)] = ""
+    session: SessionId = ""
+    """A session: its own model is meant if it has one, else that of the agent: the named one, or the session's."""
     at_once: bool = False
     """Answer at once, without a search for a local model."""
+
+
+class ModelState(Struct, frozen=True, omit_defaults=True):
+    """Whether a model can be asked now."""
+
+    name: str
+    state: Literal["ready", "resting", "unusable"]
+    """`resting`: it has failed, and is asked last until its rest is over. `unusable`: it is never asked."""
+    seconds: float = 0.0
+    """How long it still rests."""
+    reason: str = ""
+    """Why it rests, or can't be used."""
 
 
 class ChosenModel(Struct, frozen=True):
@@ -99,6 +113,8 @@ class ChosenModel(Struct, frozen=True):
     provider: str
     """The model's API. A model without an API: its own name."""
     why: str
+    models: list[ModelState] = []
+    """That model and those that answer while it can't, in their order (SPEC L6)."""
 
 
 class Models(Struct, frozen=True):

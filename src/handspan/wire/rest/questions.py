@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.values import Json
@@ -37,24 +37,16 @@ class QuestionView(Struct, frozen=True):
     """The agent whose call asks. Empty: none does."""
     device: str = ""
     """The device at which the person is asked. Empty: every client can answer."""
+    parameters: dict[str, Json] | None = None
+    """`approval`: the JSON Schema of the arguments, which an answer may change."""
+    change: list[str] = []
+    """`approval` of a call that writes a file: the lines of a diff, escaped, at most 60. Empty: it writes none."""
 
     def to_question(self) -> Question:
         """Return the question for the client's person. Owner and fingerprint are empty: only the gateway knows them."""
-        return Question(
-            self.id,
-            self.kind,
-            self.call_id,
-            self.tool,
-            self.arguments,
-            self.subject,
-            owner="",
-            session=self.session,
-            fingerprint="",
-            expires_in=self.expires_in,
-            schema=self.schema,
-            action=self.action,
-            agent=self.agent,
-        )
+        fields = structs.asdict(self) | {"owner": "", "fingerprint": "", "device": ""}
+        del fields["change"]
+        return Question(**fields)
 
 
 class QuestionList(Struct, frozen=True, omit_defaults=True):

@@ -1,14 +1,24 @@
 """Sessions and their messages in REST, and the webhook, which sends a message to a session."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from handspan.core.events import EndReason, TurnFault
+from handspan.core.events import ContextUse, EndReason, TurnFault
 from handspan.core.results import AttachmentKind
 from handspan.wire.rest.fields import SOMETHING, After, Limit, SessionId
 
 _LONGEST_NAME: Final = 200
+ModelName: TypeAlias = Annotated[str, Meta(max_length=200)]
+
+
+Kind: TypeAlias = Literal["chat", "run", "one_shot"]
+"""A person's chat, the run of a page, or one question with its answer."""
+_KINDS: Final = "(chat|run|one_shot)"
+Kinds: TypeAlias = Annotated[
+    str,
+    Meta(pattern=rf"^({_KINDS}(,{_KINDS})*)?$", description="Only of these kinds: chat, run, one_shot; with commas."),
+]
 
 
 class SessionQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,6 +26,9 @@ class SessionQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     limit: Limit = 1000
     after: After = ""
+    kind: Kinds = ""
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
 
 
 class EndView(Struct, frozen=True, omit_defaults=True):
@@ -41,11 +54,18 @@ class SessionView(Struct, frozen=True, omit_defaults=True):
     last_activity: str
     message_count: int
     state: str
+    kind: Kind
     name: str = ""
     persona: str = ""
     """The agent."""
+    pinned: bool = False
+    archived: bool = False
+    model: str = ""
+    """The model that was chosen for this session alone; empty: that of its agent."""
     ended: EndView | UnsetType = UNSET
     """How the last turn ended, if not with a whole answer. Lists do not have it."""
+    context: ContextUse | UnsetType = UNSET
+    """How full the context of its model is, if that is known. Lists do not have it."""
 
 
 class SessionList(Struct, frozen=True):
@@ -79,6 +99,9 @@ class NewSession(Struct, frozen=True):
     name: Annotated[str, Meta(max_length=_LONGEST_NAME)] = ""
     persona: Annotated[str, Meta(max_length=100)] = ""
     """The agent. Empty: the default one."""
+    kind: Kind = "chat"
+    model: ModelName = ""
+    """The model for this session alone. Empty: that of its agent."""
 
 
 class MessagesQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +137,8 @@ class MessageView(Struct, frozen=True, omit_defaults=True):
     seq: int
     role: Literal["user", "assistant", "tool"]
     content: str
+    at: str
+    """When it was stored: a reply when it was whole, results when all of them were there."""
     attachments: int = 0
     """How many images, sounds and files the message has."""
     files: tuple[FileView, ...] = ()
@@ -122,11 +147,24 @@ class MessageView(Struct, frozen=True, omit_defaults=True):
     turn: str = ""
     """The turn that a person's message began or joined."""
     model: str = ""
+    in_place_of: str = ""
+    """The model that was meant, if another one has answered (SPEC L6)."""
+    reason: str = ""
+    """Why it did not answer itself."""
     thinking: str = ""
     calls: tuple[CallView, ...] = ()
     call_id: str = ""
     name: str = ""
     """The tool of a result."""
+
+
+class SummaryView(Struct, frozen=True):
+    """A summary that a model got in place of messages."""
+
+    after: int
+    """The `seq` of the last message that it stands for."""
+    at: str
+    text: str
 
 
 class MessageList(Struct, frozen=True):
@@ -137,13 +175,29 @@ class MessageList(Struct, frozen=True):
     session_persistence: bool = True
     ends: list[EndView] = []
     """How turns ended that did not end with a whole answer, from the message `after` on."""
+    summaries: list[SummaryView] = []
+    """What models have got in place of earlier messages, from the message `after` on. All messages stay."""
 
 
 class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The words to search for, in upper or lower case."""
+    """The words to search for, in upper or lower case, with or without accents."""
 
-    query: Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
+    query: Annotated[
+        str, Meta(description="Words, all of which have to be in one message. Each finds longer words, too.")
+    ]
     limit: Annotated[int, Meta(ge=1, le=200, description="How many at most.")] = 50
+    left: Annotated[bool, Meta(description="Search versions that were left, too.")] = False
+    results: Annotated[bool, Meta(description="Search results of calls, too.")] = False
+    kind: Kinds = ""
+    archived: bool | UnsetType = UNSET
+
+
+class ExcerptPart(Struct, frozen=True, omit_defaults=True):
+    """A part of an excerpt."""
+
+    text: str
+    found: bool = False
+    """Whether it is one of the words."""
 
 
 class FoundSession(Struct, frozen=True):
@@ -154,14 +208,20 @@ class FoundSession(Struct, frozen=True):
     """The first message with the words; 0: only the name has them."""
     excerpt: str
     """The words in their sentence; empty for a name."""
+    marked: list[ExcerptPart]
+    """The same in parts, with the words marked; for a name, the name."""
+    branch: int | UnsetType = UNSET
+    """The version that has the words, if it is one that was left; `seq` counts from its first message then."""
+    in_result: Literal[True] | UnsetType = UNSET
+    """The words are in the result of a call."""
 
 
 class FoundSessions(Struct, frozen=True):
     """The sessions that were found, the last active first."""
 
     found: list[FoundSession]
-    searched: int
-    """How many sessions were searched: the last active ones."""
+    unindexed: int
+    """How many sessions have messages that could not be searched yet, as after an update of the gateway; mostly 0."""
 
 
 class SessionStateView(Struct, frozen=True, omit_defaults=True):
@@ -174,17 +234,32 @@ class SessionStateView(Struct, frozen=True, omit_defaults=True):
     turn_started_at: str = ""
 
 
-class NewName(Struct, frozen=True):
-    """The new name of a session."""
+class SessionUpdate(Struct, frozen=True):
+    """What to change of a session. What is not named stays."""
 
-    name: Annotated[str, Meta(pattern=SOMETHING, max_length=_LONGEST_NAME)]
+    name: Annotated[str, Meta(pattern=SOMETHING, max_length=_LONGEST_NAME)] | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+    model: ModelName | UnsetType = UNSET
+    """The model for this session alone, from the next turn on. Empty: that of its agent."""
 
 
-class Renamed(Struct, frozen=True):
-    """The name of the session now."""
+class ChangedSession(Struct, frozen=True):
+    """What a person set of the session, as it is now."""
 
     session_id: str
     name: str
+    kind: Kind
+    pinned: bool
+    archived: bool
+    model: str
+
+
+class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How to delete."""
+
+    undo: Annotated[bool, Meta(description="Hide it now, and delete it a little later, unless it is restored.")] = False
 
 
 class DeletedSession(Struct, frozen=True):
@@ -192,10 +267,93 @@ class DeletedSession(Struct, frozen=True):
 
     deleted: bool
     session_id: str
+    until: str | UnsetType = UNSET
+    """It can be restored until then, and is hidden until then."""
+
+
+class VersionView(Struct, frozen=True):
+    """A version: what follows one message of the conversation, now or before somebody went back."""
+
+    branch: int
+    """Its name, by which it can be chosen."""
+    fork: int
+    """What the versions of one place have in common: the number of the message that they follow; 0 at the beginning."""
+    seq: int | None
+    """The `seq` that its first message has, or gets when the version is chosen; null while another version has to be
+    chosen with it."""
+    length: int
+    """How many messages it has."""
+    text: str
+    """How its first message begins."""
+    at: str
+    """When it began."""
+    is_current: bool
+    left_at: str | None
+    """When it was left; null for a current one."""
+
+
+class VersionList(Struct, frozen=True):
+    """The versions of a session, in the order in which they began. A conversation that never went back has none."""
+
+    session_id: str
+    versions: list[VersionView]
+
+
+class LeftVersion(Struct, frozen=True):
+    """The messages of a version that was left. Their `seq` counts from its first message."""
+
+    session_id: str
+    branch: int
+    messages: list[MessageView]
+
+
+class ChosenVersion(Struct, frozen=True):
+    """The version that is current now."""
+
+    session_id: str
+    branch: int
+    message_count: int
+    """How many messages the conversation has now."""
+
+
+class ContextView(Struct, frozen=True):
+    """About how many tokens the next request of a session has, and for what."""
+
+    session_id: str
+    used: int
+    limit: int | None
+    """The tokens that the model can read; null without a limit."""
+    instructions: int
+    tools: int
+    summary: int
+    """The summary of earlier messages."""
+    history: int
+    """What was said, without results of calls."""
+    results: int
+
+
+class CompactBody(Struct, frozen=True):
+    """What the person wants to be in the summary."""
+
+    keep: Annotated[str, Meta(max_length=2000)] = ""
+
+
+class CompactedSession(Struct, frozen=True):
+    """What the model sees of the session is shorter now. The session itself is as it was."""
+
+    session_id: str
+    before: int
+    """About how many tokens a request had."""
+    after: int
+    summarized: int
+    """The summary stands for so many messages, from the first one on."""
+    summary: str
+    note: str
+    """Why there is no new summary; empty if there is one."""
 
 
 class UndoneTurn(Struct, frozen=True):
-    """The last message of the person is removed, and all that followed it."""
+    """The last message of the person is left, and all that followed it. Both are a version now."""
 
     session_id: str
     removed: int

@@ -1,4 +1,6 @@
-"""The state of the gateway and its settings in REST."""
+"""The state of the gateway, its nodes and its settings in REST."""
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -95,3 +97,26 @@ class ReloadedSettings(Struct, frozen=True):
     """The changed settings that only a restart applies."""
     model: str = ""
     """Which model answers now where none is named, and why; empty: as before."""
+
+
+class ListedNode(Struct, frozen=True):
+    """One node."""
+
+    id: str
+    name: str
+    address: str
+    version: str
+    role: str
+    started: str
+    lag: float
+    """Seconds since its last sign of life."""
+    draining: bool
+    load: Mapping[str, float]
+    here: bool
+    """Whether it is the node that answers."""
+
+
+class NodeList(Struct, frozen=True):
+    """All nodes that count as alive; none where the gateway is alone."""
+
+    nodes: list[ListedNode]

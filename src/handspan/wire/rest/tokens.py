@@ -80,6 +80,8 @@ class MadeCode(Struct, frozen=True):
     """The page that makes a browser a device, with this code."""
     qr: str | None
     """The link as a QR code: an SVG image. Null where `url` is."""
+    pin: str | None = None
+    """The SHA-256 of the gateway's own root certificate (base64url), as the link has it. Null: the link has none."""
 
     def __repr__(self) -> str:
         """Hide the code: a repr may end up in logs."""
