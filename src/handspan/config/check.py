@@ -155,6 +155,7 @@ class SettingReader:
         return _INVALID if missing else build(kind, read)
 
     def _scalar(self, form: SettingForm, value: object, key: Key) -> Any:
+        """Read a single value. `form.whole` checks it: only the type as it is written has the bounds, such as `ge`."""
         if form.base is Path:
             return self._path(value, key)
         if isinstance(value, float) and not math.isfinite(value):

@@ -12,7 +12,6 @@ from msgspec.structs import FieldInfo
 
 from handspan.config.setting_types import form_of, section_of
 from handspan.config.settings import Settings
-from handspan.core.values import Json
 
 _HEAD: Final = """\
 # The settings of Handspan. Each line that begins with `#` and a name shows a default: take the `#` away, and change it.
@@ -70,9 +69,5 @@ def _assignment(field: FieldInfo) -> str:
     default = field.default if field.default_factory is NODEFAULT else field.default_factory()
     if default is NODEFAULT or default is None:
         return f"# {field.name}: not set\n"
-    return f"#{field.name} = {_toml(msgspec.to_builtins(default))}\n"
-
-
-def _toml(value: Json) -> str:
-    """Return a default as TOML has it: JSON, but for tables."""
-    return "{}" if value == {} else msgspec.json.encode(value).decode()
+    # TOML writes a default as JSON does, but for tables.
+    return f"#{field.name} = {'{}' if default == {} else msgspec.json.encode(default).decode()}\n"

@@ -2,6 +2,7 @@
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,29 +17,26 @@ _VALUE_STARTS: Final = frozenset("\"'+-[{ \t0123456789tfinTF")
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the content of a settings file: JSON if its name ends in .json, else TOML. Raises `ConfigError`."""
-    text = _read_text(path)
-    try:
-        content = _parse_json(text) if path.suffix.lower() == ".json" else _parse_toml(text)
-    except RecursionError:
-        raise ConfigError(f"{path}: it is nested too deep.") from None
-    except ValueError as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
-        raise ConfigError(f"{path}: this is not valid {kind}: {error}.") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f'{path}: it has to be one JSON object, such as {{"tools": {{}}}}.')
-    return content
+    if path.suffix.lower() == ".json":
+        return _parse(path, "JSON", _parse_json, 'one JSON object, such as {"tools": {}}')
+    return _parse(path, "TOML", tomllib.loads, "a table")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the content of another program's settings file in YAML. Raises `ConfigError`."""
+    return _parse(path, "YAML", _parse_yaml, "one mapping, with a key for each setting")
+
+
+def _parse(path: Path, kind: str, parse: Callable[[str], Any], wanted: str) -> dict[str, Any]:
+    """Return the object in this file. Raises `ConfigError`, which says what was `wanted`, for everything else."""
     try:
-        content = yaml.safe_load(_read_text(path))
+        content = parse(_read_text(path))
     except RecursionError:
         raise ConfigError(f"{path}: it is nested too deep.") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
-        raise ConfigError(f"{path}: this is not valid YAML: {' '.join(str(error).split())}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: this is not valid {kind}: {error}.") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{path}: it has to be one mapping, with a key for each setting.")
+        raise ConfigError(f"{path}: it has to be {wanted}.")
     return content
 
 
@@ -48,13 +46,14 @@ def toml_values(text: str) -> list[Any]:
         return []
     literal = text.lower() if text.lower() in ("true", "false") else text
     try:
-        document = _parse_toml(f"value = {literal}")
+        document = tomllib.loads(f"value = {literal}")
     except (ValueError, RecursionError):
         return []
     return [document["value"]] if len(document) == 1 else []
 
 
 def _read_text(path: Path) -> str:
+    """Return the file's text. Raises `ConfigError` when there is none of a size and kind for settings."""
     try:
         kind = path.stat()
         if stat.S_ISDIR(kind.st_mode):
@@ -70,8 +69,11 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: it can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _parse_toml(text: str) -> dict[str, Any]:
-    return tomllib.loads(text)
+def _parse_yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 def _parse_json(text: str) -> Json:

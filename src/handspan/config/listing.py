@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from handspan.config import mcp_file
 from handspan.config.load import LoadedSettings, find_file, folder_of
-from handspan.config.settings import McpServer, Settings
+from handspan.config.settings import Settings
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
@@ -143,20 +144,9 @@ class SettingsAtStart:
 
 def with_reloadable(before: Settings, fresh: Settings) -> Settings:
     """Return the fresh settings, but with the earlier values of those that only a restart changes."""
-    tools = replace(fresh.tools, sandbox=before.tools.sandbox, media=before.tools.media)
-    return replace(
-        fresh,
-        workspace=before.workspace,
-        state=before.state,
-        store=before.store,
-        journal_days=before.journal_days,
-        gateway=before.gateway,
-        log=before.log,
-        channels=before.channels,
-        cluster=before.cluster,
-        mcp=before.mcp,
-        tools=tools,
-    )
+    kept = {name: getattr(before, name) for name in _AT_START}
+    tools = {name: getattr(before.tools, name) for _, name in _TOOLS_AT_START}
+    return replace(fresh, **kept, tools=replace(fresh.tools, **tools))
 
 
 def compare_settings(before: Settings, fresh: Settings) -> SettingChanges:

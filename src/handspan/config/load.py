@@ -1,7 +1,7 @@
 """Loads the settings: defaults, then one file, the environment and the command line; the later ones win."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -60,15 +60,13 @@ def load_with_sources(
     `may_be_missing`, a named file that is not there says nothing, as the default one.
     """
     environ = os.environ if environ is None else environ
-    merged: Values = {}
     errors: list[str] = []
     sources: dict[Key, str] = {}
     file = find_file(environ) if path is None else path
-    servers = _servers(folder_of(file, environ) / mcp_file.NAME, errors) if with_servers else {}
-    content = {} if may_be_missing and file is not None and not os.path.lexists(file) else _content(file, errors)
-    for layer in _layers(file, servers, content, environ, overrides or {}):
-        given: Values = SettingReader(layer.place, errors).read(Settings, layer.values, below=merged)
-        _merge(merged, given, sources, layer.place.source)
+    servers = _read(folder_of(file, environ) / mcp_file.NAME, mcp_file.read_servers, errors) if with_servers else {}
+    is_missing = may_be_missing and file is not None and not os.path.lexists(file)
+    content = {} if is_missing else _read(file, read_file, errors)
+    merged = _merge_layers(_layers(file, servers, content, environ, overrides=overrides or {}), errors, sources)
     if with_servers:  # else those are missing that the other sources add to
         errors.extend(_incomplete_servers(merged, sources))
     errors.extend(_contradictions(merged, sources))
@@ -88,12 +86,10 @@ def load_place(
     of `load_with_sources`. Raises `ConfigError` when the file can't be read, or one of the three is wrong.
     """
     environ = os.environ if environ is None else environ
-    merged: Values = {}
     errors: list[str] = []
     file = find_file(environ) if path is None else path
-    for layer in _layers(file, {}, _content(file, errors), environ, overrides or {}):
-        given: Values = SettingReader(layer.place, errors).read(Settings, _of_place(layer.values), below=merged)
-        _merge(merged, given, {}, layer.place.source)
+    layers = _layers(file, {}, _read(file, read_file, errors), environ, overrides=overrides or {})
+    merged = _merge_layers((_Layer(layer.place, _of_place(layer.values)) for layer in layers), errors, {})
     _raise(errors)
     found: Settings = build(Settings, merged)
     return found
@@ -135,23 +131,13 @@ class _Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
+def _read(file: Path | None, read: Callable[[Path], Mapping[str, Any]], errors: list[str]) -> Mapping[str, Any]:
     """Return the content of the file. If it can't be read or trusted, add an error and return an empty one."""
     try:
         if file is None:
             return {}
         check_writers(file)
-        return read_file(file)
-    except ConfigError as error:
-        errors.append(str(error))
-        return {}
-
-
-def _servers(file: Path, errors: list[str]) -> Mapping[str, Any]:
-    """Return the servers of `mcp.json`. If it can't be read or trusted, add that to the errors and return none."""
-    try:
-        check_writers(file)
-        return mcp_file.read_servers(file)
+        return read(file)
     except ConfigError as error:
         errors.append(str(error))
         return {}
@@ -209,6 +195,15 @@ def _nest(keys: list[str], value: Any) -> Values:
     return nested
 
 
+def _merge_layers(layers: Iterable[_Layer], errors: list[str], sources: dict[Key, str]) -> Values:
+    """Return the values of all layers, and note the source of each."""
+    merged: Values = {}
+    for layer in layers:
+        given: Values = SettingReader(layer.place, errors).read(Settings, layer.values, below=merged)
+        _merge(merged, given, sources, layer.place.source)
+    return merged
+
+
 def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, key: Key = ()) -> None:
     """Put the values of one layer over those of earlier layers, and note their source."""
     for name, value in over.items():
@@ -217,7 +212,7 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
         if isinstance(value, dict):
             below = under.get(name)
             under[name] = below if isinstance(below, dict) else {}
-            _merge(under[name], value, sources, source, here)
+            _merge(under[name], value, sources, source, key=here)
         else:
             under[name] = value
 

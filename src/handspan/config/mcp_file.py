@@ -14,7 +14,7 @@ import msgspec
 from handspan.config.formats import read_file, read_yaml
 from handspan.config.other_writers import check_writers
 from handspan.config.private_files import make_private, replace_private
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError
 
 NAME: Final = "mcp.json"
@@ -71,12 +71,9 @@ def _from_goose(content: Mapping[str, Any]) -> dict[str, Any]:
     listed: Any = content.get(_GOOSE_LIST) or {}
     if not isinstance(listed, dict):
         return {_LISTS[0]: listed}
-    servers = {str(name): given for name, given in listed.items() if _is_goose_server(given)}
-    return {_LISTS[0]: {name: _from_goose_server(given) for name, given in servers.items()}}
-
-
-def _is_goose_server(given: Any) -> bool:
-    return isinstance(given, dict) and given.get("type") in ("stdio", "streamable_http")
+    kinds = ("stdio", "streamable_http")
+    found = {name: given for name, given in listed.items() if isinstance(given, dict) and given.get("type") in kinds}
+    return {_LISTS[0]: {str(name): _from_goose_server(given) for name, given in found.items()}}
 
 
 def _from_goose_server(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,16 +101,11 @@ def write_server(path: Path, name: str, server: McpServer | None) -> None:
     servers = dict(content.get(key) or {})
     before = servers.pop(name, {})
     if server is not None:
-        servers[name] = {**_foreign_fields(before), **_changed_fields(server)}
+        kept = _FOREIGN - {"disabled", "enabled"}  # a server that is added again is switched on
+        foreign = {key: before[key] for key in before if key in kept} if isinstance(before, dict) else {}
+        servers[name] = {**foreign, **_changed_fields(server)}
     make_private(path.parent)
     replace_private(path, json.dumps({**content, key: servers}, indent=2).encode() + b"\n")
-
-
-def _foreign_fields(server: Any) -> dict[str, Any]:
-    """Return the fields that only other programs read. A server that is added again is switched on."""
-    if not isinstance(server, dict):
-        return {}
-    return {key: value for key, value in server.items() if key in _FOREIGN - {"disabled", "enabled"}}
 
 
 def _changed_fields(server: McpServer) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class StoredModels:
         return structs.replace(self._settings, models=models, model=stored.model or self._settings.model)
 
     @property
-    def chosen(self) -> str:
+    def chosen_model(self) -> str:
         """The model that a person chose; empty when no model was chosen."""
         return self._read().model
 

@@ -69,20 +69,24 @@ def _walk(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _find_problem(place: Path, status: os.stat_result, *, is_last: bool) -> str | None:
-    typed, mode = shlex.quote(str(place)), status.st_mode
+    """Return how another user could change this file or folder, and the command that ends that; None if none could.
+
+    `is_last`: it is the file itself, not a folder on the way to it.
+    """
+    quoted, mode = shlex.quote(str(place)), status.st_mode
     if status.st_uid not in (os.geteuid(), 0) and not _is_unknown_owner(status.st_uid):
         command = "chown -h" if stat.S_ISLNK(mode) else "chown"
-        return f"belongs to another user ({_name_user(status.st_uid)}). Type: sudo {command} {_name_user()} {typed}"
+        return f"belongs to another user ({_name_user(status.st_uid)}). Type: sudo {command} {_name_user()} {quoted}"
     is_guarded = stat.S_ISLNK(mode) or (not is_last and bool(mode & stat.S_ISVTX))
     if is_guarded or not mode & (stat.S_IWOTH | stat.S_IWGRP) or _is_read_only(place):
         return None
     if mode & stat.S_IWOTH:
         who = "go" if mode & stat.S_IWGRP and not _is_own_group(status.st_gid) else "o"
-        return f"can be written by all users of this computer. Type: chmod {who}-w {typed}"
+        return f"can be written by all users of this computer. Type: chmod {who}-w {quoted}"
     if not _is_own_group(status.st_gid):
-        return f"can be written by the group {_name_group(status.st_gid)}. Type: chmod g-w {typed}"
+        return f"can be written by the group {_name_group(status.st_gid)}. Type: chmod g-w {quoted}"
     if _has_more_rules(place):
-        return f"can be written by the users that its access list names. Type: chmod g-w {typed}"
+        return f"can be written by the users that its access list names. Type: chmod g-w {quoted}"
     return None
 
 

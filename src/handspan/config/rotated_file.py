@@ -34,6 +34,7 @@ class RotatedFile:
             os.close(descriptor)
 
     def _open(self) -> int:
+        """Open the file to append to it. Make it, and its folder, if it is missing."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self._path, flags, 0o600)

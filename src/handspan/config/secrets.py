@@ -34,6 +34,7 @@ def _from_environment(name: str, environ: Mapping[str, str], setting: str) -> st
 
 
 def _from_file(path: str, environ: Mapping[str, str], setting: str) -> str:
+    """Return the key in this file. Raises `ConfigError` when it can't be read or is empty."""
     file = Path(environ.get("HOME", "~"), path[2:]) if path.startswith("~/") else Path(path)
     if not file.is_absolute():
         raise ConfigError(f"{setting}: {path!r} is a relative path. Give one that begins with '/' or '~/'.")

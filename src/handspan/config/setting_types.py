@@ -41,7 +41,7 @@ def form_of(kind: Any) -> SettingForm:
     if get_origin(kind) is Annotated:
         kind, inner = get_args(kind)[:2]
         meta = meta or inner
-    return SettingForm(get_origin(kind) or kind, get_args(kind), optional, meta, whole)
+    return SettingForm(get_origin(kind) or kind, get_args(kind), optional, meta, whole=whole)
 
 
 def section_of(kind: Any) -> type[Struct] | None:

@@ -34,6 +34,7 @@ class SettingsWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _watch(self) -> None:
+        """Look again and again whether a file has changed, and tell that once."""
         last = self._known
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
