@@ -9,7 +9,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,29 +18,14 @@ import msgspec
 from msgspec import Struct
 
 from handspan.config.private_files import make_private, sync_folder, write_private
-from handspan.config.settings import ArtifactSettings
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.artifacts import ArtifactRef, StoredArtifact
 from handspan.core.errors import StoreError, ToolError
-from handspan.store.partial_file import PartialFile, remove_abandoned, too_large
+from handspan.store.bodies import PartialFile, remove_abandoned, too_large
 
 _ID_BYTES: Final = 16
 _ID_LENGTHS: Final = (2 * _ID_BYTES, 24)
 """The digits of an id; older versions drew shorter ones."""
-
-
-class ArtifactLimits(Struct, frozen=True):
-    """How much is stored at most. The oldest artifacts are removed first."""
-
-    count: int = 1000
-    size: int = 64 * 1024 * 1024
-    """Bytes of one artifact."""
-    total: int = 1024 * 1024 * 1024
-    age: float = 30 * 24 * 3600.0
-
-    @classmethod
-    def of(cls, settings: ArtifactSettings) -> "ArtifactLimits":
-        """Return the limits of these settings."""
-        return cls(settings.count, settings.size, settings.total, settings.days * 24 * 3600.0)
 
 
 class ArtifactRecord(Struct, frozen=True):
@@ -52,11 +38,11 @@ class ArtifactRecord(Struct, frozen=True):
 
 
 class FolderArtifacts:
-    """Stores artifacts in one folder. Files are read and written on threads: a disk may be slow."""
+    """Stores artifacts in one folder. Implements `ArtifactStore`, on threads: a disk may be slow."""
 
-    def __init__(self, folder: Path, limits: ArtifactLimits | None = None) -> None:
+    def __init__(self, folder: Path, limits: ArtifactSettings | None = None) -> None:
         self._folder = folder
-        self._limits = limits or ArtifactLimits()
+        self._limits = limits or ArtifactSettings()
         self._writing = threading.Lock()
         """Held from `_make_room` until the record is written.
 
@@ -66,16 +52,15 @@ class FolderArtifacts:
     async def keep(
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
     ) -> ArtifactRef:
-        """Store these bytes. Raises `ToolError` when they are too large, or can't be written."""
+        """Store these bytes as an artifact."""
         if len(data) > self._limits.size:
             raise too_large(f"{len(data)}", self._limits.size)
-        ref = ArtifactRef(new_artifact_id(), len(data), media_type, name)
-        record = ArtifactRecord(ref, owner, session, time.time())
+        record = new_record(len(data), owner, session, media_type, name=name)
         try:
-            await asyncio.to_thread(self._write, record, data)
+            await asyncio.to_thread(self._write, record, partial(write_private, data=data))
         except OSError as error:
-            raise _write_error(error) from error
-        return ref
+            raise write_error(error) from error
+        return record.ref
 
     async def receive(
         self,
@@ -86,37 +71,28 @@ class FolderArtifacts:
         media_type: str = "text/plain",
         name: str = "",
     ) -> ArtifactRef:
-        """Store a file that arrives in pieces, without holding all of it in memory.
-
-        The file is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. After
-        any error nothing of it stays on the disk.
-        """
-        artifact_id = new_artifact_id()
-        part = PartialFile(self._folder, artifact_id, self._limits.size)
+        """Store an artifact that comes in pieces, without holding it in memory."""
+        part = PartialFile(self._folder, self._limits.size)
         try:
             await part.write(pieces)
-            ref = ArtifactRef(artifact_id, part.size, media_type, name)
-            await asyncio.to_thread(self._add_file, part, ArtifactRecord(ref, owner, session, time.time()))
+            record = new_record(part.size, owner, session, media_type, name=name)
+            await asyncio.to_thread(self._write, record, part.path.rename, is_synced=True)
         except OSError as error:
-            raise _write_error(error) from error
+            raise write_error(error) from error
         finally:
             await part.discard()
-        return ref
+        return record.ref
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        """Return the handle of this artifact. Raises `ToolError` (`file_not_found`) when the owner does not have it."""
         return (await asyncio.to_thread(self._record, artifact_id, owner)).ref
 
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """Return `limit` bytes from `offset`, or all after it."""
         return await asyncio.to_thread(self._read, artifact_id, owner, offset, limit)
 
     async def all(self, *, owner: str) -> list[StoredArtifact]:
-        """Return the owner's artifacts, the newest first."""
         return await asyncio.to_thread(self._all, owner)
 
     async def forget_session(self, session: str, *, owner: str) -> int:
-        """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
         try:
             return await asyncio.to_thread(self._forget, session, owner) if session else 0
         except OSError as error:
@@ -124,11 +100,9 @@ class FolderArtifacts:
             raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
 
     async def remove(self, artifact_id: str, *, owner: str) -> None:
-        """Remove this artifact, if the owner has it."""
         await asyncio.to_thread(self._remove_one, artifact_id, owner)
 
     async def check(self) -> str:
-        """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
         return await asyncio.to_thread(self._check)
 
     async def close(self) -> None:
@@ -138,13 +112,16 @@ class FolderArtifacts:
         try:
             make_private(self._folder)
         except OSError as error:
-            return f"{_write_error(error).message} Let this user write the folder {str(self._folder)!r}."
+            return f"{write_error(error).message} Let this user write the folder {str(self._folder)!r}."
         if not os.access(self._folder, os.W_OK | os.X_OK):
             return f"The artifacts can't be kept: let this user write the folder {str(self._folder)!r}."
         return ""
 
+    def _oldest(self) -> float:
+        return time.time() - self._limits.days * 24 * 3600.0
+
     def _all(self, owner: str) -> list[StoredArtifact]:
-        oldest = time.time() - self._limits.age
+        oldest = self._oldest()
         found = [record for record in self._records() if record.owner == owner and record.at >= oldest]
         found.sort(key=lambda record: record.at, reverse=True)
         return [StoredArtifact(record.ref, record.session, record.at) for record in found]
@@ -168,34 +145,23 @@ class FolderArtifacts:
             with contextlib.suppress(FileNotFoundError, ValueError):  # the record was removed meanwhile, or is damaged
                 yield msgspec.json.decode(path.read_bytes(), type=ArtifactRecord)
 
-    def _add_file(self, part: PartialFile, record: ArtifactRecord) -> None:
-        """Make a complete partial file the body of an artifact."""
-        body = self._folder / record.ref.id
-        with self._writing:
-            self._make_room(part.size)
-            try:
-                part.path.rename(body)
-                write_private(body.with_suffix(".json"), msgspec.json.encode(record), is_synced=True)
-                sync_folder(self._folder)
-            except OSError:
-                _remove(body)
-                raise
-
-    def _write(self, record: ArtifactRecord, data: bytes) -> None:
-        """Write body and record of an artifact."""
+    def _write(self, record: ArtifactRecord, put_body: Callable[[Path], object], *, is_synced: bool = False) -> None:
+        """Store the body and then its record: a body without a record does not count."""
         body = self._folder / record.ref.id
         with self._writing:
             make_private(self._folder)
-            self._make_room(len(data))
+            self._make_room(record.ref.size)
             try:
-                write_private(body, data)
-                # The record comes last: a body without a record does not count.
-                write_private(body.with_suffix(".json"), msgspec.json.encode(record))
+                put_body(body)
+                write_private(body.with_suffix(".json"), msgspec.json.encode(record), is_synced=is_synced)
+                if is_synced:
+                    sync_folder(self._folder)
             except OSError:
                 _remove(body)
                 raise
 
     def _read(self, artifact_id: str, owner: str, offset: int, limit: int | None) -> bytes:
+        """Return a part of the artifact's body."""
         record = self._record(artifact_id, owner)
         begin = min(max(offset, 0), record.ref.size)
         try:
@@ -215,7 +181,7 @@ class FolderArtifacts:
             record = msgspec.json.decode((self._folder / f"{artifact_id}.json").read_bytes(), type=ArtifactRecord)
         except (OSError, ValueError):  # ValueError: the record is damaged
             raise missing_artifact(artifact_id) from None
-        if record.owner != owner or record.at < time.time() - self._limits.age:
+        if record.owner != owner or record.at < self._oldest():
             raise missing_artifact(artifact_id)  # as for an unknown id: another owner can't learn that it exists
         return record
 
@@ -226,7 +192,7 @@ class FolderArtifacts:
         remove_abandoned(self._folder)
         bodies = sorted(self._bodies(names))
         total = wanted + sum(size for _, size, _ in bodies)
-        too_old = time.time() - self._limits.age
+        too_old = self._oldest()
         for place, (at, size, body) in enumerate(bodies):
             if at >= too_old and len(bodies) - place < self._limits.count and total <= self._limits.total:
                 break
@@ -248,9 +214,11 @@ class FolderArtifacts:
                 _remove(self._folder / alone)
 
 
-def new_artifact_id() -> str:
-    """Return an id that can't be guessed."""
-    return secrets.token_hex(_ID_BYTES)
+def new_record(size: int, owner: str, session: str, media_type: str, name: str) -> ArtifactRecord:
+    """Return the record of a new artifact, with an id that can't be guessed."""
+    return ArtifactRecord(
+        ArtifactRef(secrets.token_hex(_ID_BYTES), size, media_type, name), owner, session, time.time()
+    )
 
 
 def is_artifact_id(text: str) -> bool:
@@ -266,7 +234,8 @@ def missing_artifact(artifact_id: str) -> ToolError:
     )
 
 
-def _write_error(error: OSError) -> ToolError:
+def write_error(error: OSError) -> ToolError:
+    """Return the error for an artifact that the disk does not take."""
     return ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.")
 
 

@@ -2,28 +2,28 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-_Start = TypeVar("_Start")
+from handspan.core.calls import CallRecord
 
 _SECONDS: Final = 0.02
 """How long a start is kept back. A process that dies loses the start; no client has heard of that call."""
 
 
-class LateStarts(Generic[_Start]):
-    """Keeps starts back, by the ids of their calls. Writes those that were not dropped when the time is over."""
+class LateStarts:
+    """Keeps starts back. Writes those that were not dropped when the time is over."""
 
-    def __init__(self, write: Callable[[str, _Start], None]) -> None:
+    def __init__(self, write: Callable[[CallRecord], None]) -> None:
         self._write = write
-        self._starts: dict[str, _Start] = {}
+        self._starts: dict[str, CallRecord] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __contains__(self, call_id: str) -> bool:
         return call_id in self._starts
 
-    def add(self, call_id: str, start: _Start) -> None:
-        """Keep this start back."""
-        self._starts[call_id] = start
+    def add(self, record: CallRecord) -> None:
+        """Keep the start of this call back."""
+        self._starts[record.id] = record
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self.write_all)
 
@@ -34,7 +34,7 @@ class LateStarts(Generic[_Start]):
     def write(self, call_id: str) -> None:
         """Write this start now, if it is kept back."""
         if call_id in self._starts:
-            self._write(call_id, self._starts.pop(call_id))
+            self._write(self._starts.pop(call_id))
 
     def write_all(self) -> None:
         """Write all starts that are kept back."""

@@ -42,7 +42,6 @@ class _JsonFile(Generic[_T]):
         self._changing = threading.Lock()
 
     async def read(self) -> _T:
-        """Return the value."""
         return self._read()
 
     def _read(self) -> _T:
@@ -54,7 +53,6 @@ class _JsonFile(Generic[_T]):
             raise ConfigError(f"{self._file} can't be read ({error}): repair it, or remove it {self._remedy}") from None
 
     async def change(self, change: Callable[[_T], _T | None]) -> bool:
-        """Write what `change` makes of the value. Return False if it returns None: then nothing changes."""
         return await asyncio.to_thread(self._change, change)
 
     def _change(self, change: Callable[[_T], _T | None]) -> bool:
@@ -68,21 +66,18 @@ class _JsonFile(Generic[_T]):
 
 
 class JsonSwitches:
-    """Stores the patterns of tools that are switched off."""
+    """Stores the patterns of tools that are switched off. Implements `Switches`."""
 
     def __init__(self, patterns: JsonValue[list[str]]) -> None:
         self._patterns = patterns
 
     async def off(self) -> list[str]:
-        """Return the patterns that are switched off. Raises `ConfigError` when the file is damaged."""
         return await self._patterns.read()
 
     async def switch_off(self, pattern: str) -> bool:
-        """Switch this pattern off. Return False if it was off."""
         return await self._patterns.change(lambda off: None if pattern in off else [*off, pattern])
 
     async def switch_on(self, pattern: str) -> bool:
-        """Switch this pattern on. Return False if it was on."""
         return await self._patterns.change(
             lambda off: [one for one in off if one != pattern] if pattern in off else None
         )
@@ -95,23 +90,20 @@ def file_switches(state: Path) -> JsonSwitches:
 
 
 class JsonSkillSwitches:
-    """Stores the skills that are enabled, each with the fingerprint of the version that a person agreed to."""
+    """Stores the skills that are enabled, each with the fingerprint that a person agreed to: `SkillSwitches`."""
 
     def __init__(self, skills: JsonValue[dict[str, str]]) -> None:
         self._skills = skills
 
     async def enabled_skills(self) -> dict[str, str]:
-        """Return the fingerprint of each enabled skill, by name."""
         return await self._skills.read()
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Enable this skill as it is now. Return False if it was enabled with this fingerprint already."""
         return await self._skills.change(
             lambda skills: None if skills.get(name) == fingerprint else skills | {name: fingerprint}
         )
 
     async def disable(self, name: str) -> bool:
-        """Disable this skill. Return False if it was not enabled."""
         return await self._skills.change(lambda skills: None if skills.pop(name, None) is None else skills)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from handspan.config.secrets import read_secret
-from handspan.config.settings import BucketSettings
+from handspan.config.store_settings import BucketSettings
 from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.core.late_imports import httpx2
 from handspan.net.exchange import describe_http_error
@@ -98,7 +98,7 @@ class Bucket:
         path = escape_path(self._base if key is None else f"{self._base}/{self._prefix}{key}")
         for attempt in range(1, _TRIES + 1):
             try:
-                status, answer = await self._exchange(method, path, headers, digest, body, limit)
+                status, answer = await self._exchange(method, path, headers, digest, body=body, limit=limit)
             except StoreError:
                 if attempt == _TRIES:
                     raise
@@ -116,7 +116,7 @@ class Bucket:
         self, method: str, path: str, headers: dict[str, str], digest: str, body: Body | None, limit: int
     ) -> tuple[int, bytes]:
         """Send one signed request. Return the status and the body of the answer. Raises `StoreError`."""
-        signed = self._key.sign(method, path, {"host": self._host, **headers}, digest, datetime.now(UTC))
+        signed = self._key.sign(method, path, {"host": self._host, **headers}, digest, now=datetime.now(UTC))
         content: AsyncIterator[bytes] | None = None if body is None else pieces_of(body)
         try:
             async with AsyncExitStack() as stack:

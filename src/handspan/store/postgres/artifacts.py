@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.artifacts import ArtifactRef, StoredArtifact
-from handspan.core.errors import StoreError, ToolError
-from handspan.core.finishing import finish
+from handspan.core.errors import StoreError
+from handspan.core.tasks import finish
 from handspan.core.values import sanitize
-from handspan.store.artifacts import ArtifactLimits, ArtifactRecord, is_artifact_id, missing_artifact, new_artifact_id
-from handspan.store.bodies import PIECE, Body, BytesBody, FileBody
+from handspan.store.artifacts import ArtifactRecord, is_artifact_id, missing_artifact, new_record, write_error
+from handspan.store.bodies import PIECE, Body, BytesBody, FileBody, PartialFile, remove_abandoned, too_large
 from handspan.store.objects.bucket import Bucket
-from handspan.store.partial_file import PartialFile, remove_abandoned, too_large
 from handspan.store.tables.database import Database, TableConnection
 from handspan.store.tables.rows import Row
 
@@ -65,32 +65,31 @@ class _Found(Struct, frozen=True):
 
 
 class RowArtifacts:
-    """Stores artifacts in tables, and large ones in a bucket if there is a bucket."""
+    """Stores artifacts in tables, and large ones in a bucket if there is one. Implements `ArtifactStore`."""
 
     def __init__(
         self,
         database: Database,
         folder: Path,
-        limits: ArtifactLimits | None = None,
+        limits: ArtifactSettings | None = None,
         bucket: Bucket | None = None,
         above: int = 1024 * 1024,
     ) -> None:
         """`folder`: where a file is collected until all pieces have come. `above`: larger bodies go to the bucket."""
         self._database = database
         self._folder = folder
-        self._limits = limits or ArtifactLimits()
+        self._limits = limits or ArtifactSettings()
         self._bucket = bucket
         self._above = above
 
     async def keep(
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
     ) -> ArtifactRef:
-        """Store these bytes. Raises `ToolError` when they are too large, or can't be written."""
         if len(data) > self._limits.size:
             raise too_large(f"{len(data)}", self._limits.size)
-        ref = ArtifactRef(new_artifact_id(), len(data), _clean(media_type), _clean(name))
-        await self.store(ArtifactRecord(ref, owner, session, time.time()), BytesBody(data))
-        return ref
+        record = new_record(len(data), owner, session, _clean(media_type), name=_clean(name))
+        await self.store(record, BytesBody(data))
+        return record.ref
 
     async def receive(
         self,
@@ -101,23 +100,18 @@ class RowArtifacts:
         media_type: str = "text/plain",
         name: str = "",
     ) -> ArtifactRef:
-        """Store a file that arrives in pieces, without holding all of it in memory.
-
-        The file is committed when this returns. Raises `ToolError` when it is too large or can't be written. After any
-        error nothing of it stays.
-        """
-        artifact_id = new_artifact_id()
-        part = PartialFile(self._folder, artifact_id, self._limits.size)
+        """Store an artifact that comes in pieces: first in a file, so that no transaction waits for the client."""
+        part = PartialFile(self._folder, self._limits.size)
         try:
             await asyncio.to_thread(remove_abandoned, self._folder)
             await part.write(pieces)
-            ref = ArtifactRef(artifact_id, part.size, _clean(media_type), _clean(name))
-            await self.store(ArtifactRecord(ref, owner, session, time.time()), FileBody(part.path, part.size))
+            record = new_record(part.size, owner, session, _clean(media_type), name=_clean(name))
+            await self.store(record, FileBody(part.path, part.size))
         except OSError as error:
-            raise ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.") from error
+            raise write_error(error) from error
         finally:
             await part.discard()
-        return ref
+        return record.ref
 
     async def store(self, record: ArtifactRecord, body: Body) -> None:
         """Store an artifact with this record. Raises `StoreError` and `OSError`; then nothing of the artifact stays."""
@@ -129,11 +123,9 @@ class RowArtifacts:
         await self._remove_marked()
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        """Return the handle of this artifact. Raises `ToolError` (`file_not_found`) when the owner does not have it."""
         return (await self._find(artifact_id, owner)).ref
 
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """Return `limit` bytes from `offset`, or all after it."""
         found = await self._find(artifact_id, owner)
         begin = min(max(offset, 0), found.ref.size)
         end = found.ref.size if limit is None else min(begin + max(limit, 0), found.ref.size)
@@ -143,12 +135,10 @@ class RowArtifacts:
         return data
 
     async def all(self, *, owner: str) -> list[StoredArtifact]:
-        """Return the owner's artifacts, the newest first."""
         rows = await self._database.fetch_all(_LIST, (sanitize(owner), self._oldest()))
         return [StoredArtifact(ArtifactRef(*row[:4]), *row[4:]) for row in rows]
 
     async def forget_session(self, session: str, *, owner: str) -> int:
-        """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
         if not session:
             return 0
         removed, marked = await self._remove(_OF_SESSION, (sanitize(owner), sanitize(session)))
@@ -157,22 +147,19 @@ class RowArtifacts:
         return removed + len(marked)
 
     async def remove(self, artifact_id: str, *, owner: str) -> None:
-        """Remove this artifact, if the owner has it. Raises `StoreError`."""
         _, marked = await self._remove("id = ? AND owner = ?", (artifact_id, sanitize(owner)))
         for found in marked:
             await self._remove_object(found)
 
     async def check(self) -> str:
-        """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
         return await self._bucket.check() if self._bucket is not None else ""
 
     async def close(self) -> None:
-        """Close the connections to the bucket."""
         if self._bucket is not None:
             await self._bucket.close()
 
     def _oldest(self) -> float:
-        return time.time() - self._limits.age
+        return time.time() - self._limits.days * 24 * 3600.0
 
     # Storing.
 
@@ -188,7 +175,10 @@ class RowArtifacts:
         await self._database.write(work)
 
     async def _store_large(self, record: ArtifactRecord, body: Body, place: str) -> None:
-        """Store the row, then the body, then mark the row as stored. Other writes go on between the chunks."""
+        """Store the row, then the body, then mark the row as stored. Other writes go on between the chunks.
+
+        `place`: where the body goes, "rows" or "bucket".
+        """
         await self._database.execute(_INSERT, (*_values(record), place, "arriving"))
         try:
             if place == "bucket":
@@ -225,8 +215,7 @@ class RowArtifacts:
 
         Those in rows are removed now. Objects are only marked: they are removed after the commit.
         """
-        limits, now = self._limits, time.time()
-        values = (limits.count, limits.total, now - limits.age, now - _ARRIVES_WITHIN)
+        values = (self._limits.count, self._limits.total, self._oldest(), time.time() - _ARRIVES_WITHIN)
         await connection.execute(_REMOVE_ROWS.format(_TOO_MANY), values)
         if self._bucket is not None:
             await connection.execute(_MARK_OBJECTS.format(_TOO_MANY).removesuffix(" RETURNING id"), values)

@@ -12,13 +12,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from handspan.core.nodes import AddedClient
-from handspan.core.records import SessionRecord
 from handspan.core.values import sanitize
 from handspan.store.postgres.node_clients import ADDED, REPLACE, AddClient, RemoveClient, StoreTools
-from handspan.store.tables.conversations import SESSION, AppendMessages, BeginTurn, EndTurn
+from handspan.store.tables.calls import FINISH, EnterCall, FinishCall, StartCall
 from handspan.store.tables.database import Work, WriteJob
-from handspan.store.tables.ledger import FINISH, EnterCall, FinishCall, StartCall
+from handspan.store.tables.messages import AppendMessages
 from handspan.store.tables.rows import ENTRY, OUTCOME, Row
+from handspan.store.tables.sessions import SESSION, session_of
+from handspan.store.tables.turns import BeginTurn, EndTurn
 
 
 class Batch(Struct, frozen=True):
@@ -27,7 +28,7 @@ class Batch(Struct, frozen=True):
     columns: Mapping[str, str]
     """The columns of `row`, and the type of each."""
     statement: str
-    """Takes the array of each column (`_given`). Returns a row for each work that fits: first its place."""
+    """Takes the array of each column (`_given_rows`). Returns a row for each work that fits: first its place."""
     row: Callable[[Any], Row]
     """Returns the values of a work for `columns`."""
     key: Callable[[Any], str]
@@ -41,7 +42,7 @@ class Batch(Struct, frozen=True):
         return [_ARRAYS[kind](values) for kind, values in zip(self.columns.values(), columns, strict=True)]
 
 
-def _given(columns: Mapping[str, str]) -> str:
+def _given_rows(columns: Mapping[str, str]) -> str:
     """Return the SQL of a table `given`, with the rows of the arrays and the place of each."""
     arrays = (
         f"${number}::{kind}[]" if _ARRAYS[kind] is list else f"${number}::text::{kind}[]"
@@ -80,7 +81,7 @@ _ARRAYS: Final[Mapping[str, Callable[[Row], object]]] = {
 }  # fmt: skip
 """How the values of a column become its array, by the type of the column."""
 _ENTRY_COLUMNS: Final = dict.fromkeys(ENTRY.split(", "), "text") | {
-    "tool": "bytea", "arguments": "bytea", "at": _FLOAT, "size": "bigint"
+    "tool": "bytea", "arguments": "bytea", "at": _FLOAT, "size": "bigint", "asked_by": "bytea"
 }  # fmt: skip
 _OUTCOME_COLUMNS: Final = dict.fromkeys(OUTCOME.split(", "), "bytea") | {
     "expires_at": _FLOAT, "duration": _FLOAT, "waited": _FLOAT
@@ -106,7 +107,7 @@ _STORE_TOOLS_COLUMNS: Final = {"peer": "text", "epoch": "bigint", "tools": "byte
 _REMOVE_CLIENT_COLUMNS: Final = {"peer": "text", "epoch": "bigint"}
 
 _APPEND: Final = f"""
-WITH {_given(_APPEND_COLUMNS)}, fit AS (
+WITH {_given_rows(_APPEND_COLUMNS)}, fit AS (
     UPDATE sessions SET length = length + 1, active = given.at, open_calls = given.opens, ends_with_reply = is_reply
     FROM given
     WHERE sessions.id = given.session AND sessions.owner = given.owner
@@ -122,38 +123,40 @@ WITH {_given(_APPEND_COLUMNS)}, fit AS (
 ) SELECT place FROM fit
 """
 _ENTER: Final = f"""
-WITH {_given(_ENTER_COLUMNS)}, entered AS (
+WITH {_given_rows(_ENTER_COLUMNS)}, entered AS (
     INSERT INTO calls ({ENTRY}, state, run, expires_at) SELECT {ENTRY}, state, run, expires_at FROM given
     ON CONFLICT (id) DO NOTHING RETURNING id
 ) SELECT place FROM given JOIN entered USING (id)
 """
 _START: Final = f"""
-WITH {_given(_START_COLUMNS)}
+WITH {_given_rows(_START_COLUMNS)}
 UPDATE calls SET state = 'started', tool = given.tool, arguments = given.arguments,
     arguments_form = given.arguments_form, run = given.run, expires_at = given.expires_at, waited = given.waited,
     is_edited = given.is_edited
 FROM given WHERE calls.id = given.id AND calls.state = 'accepted' RETURNING given.place
 """
 _FINISH: Final = f"""
-WITH {_given(_FINISH_COLUMNS)}
+WITH {_given_rows(_FINISH_COLUMNS)}
 UPDATE calls SET state = 'done', run = NULL, size = given.size,
     {", ".join(f"{column} = given.{column}" for column in _OUTCOME_COLUMNS)}
 FROM given WHERE calls.id = given.id AND calls.at = given.at AND calls.owner = given.owner AND calls.state <> 'done'
 RETURNING given.place
 """
 _BEGIN_TURN: Final = f"""
-WITH {_given(_BEGIN_TURN_COLUMNS)}
+WITH {_given_rows(_BEGIN_TURN_COLUMNS)}
 UPDATE sessions SET state = 'running', run = given.lease, active = given.at
-FROM given WHERE id = given.session AND owner = given.owned_by AND state <> 'running' RETURNING given.place, {SESSION}
+FROM given
+WHERE id = given.session AND owner = given.owned_by AND state <> 'running' AND deleted_at IS NULL
+RETURNING given.place, {SESSION}
 """
 _END_TURN: Final = f"""
-WITH {_given(_END_TURN_COLUMNS)}
+WITH {_given_rows(_END_TURN_COLUMNS)}
 UPDATE sessions SET state = given.state, run = NULL
 FROM given WHERE id = given.session AND owner = given.owned_by AND (given.lease IS NULL OR run = given.lease)
 RETURNING given.place
 """
 _ADD_CLIENT: Final = f"""
-WITH {_given(_ADD_CLIENT_COLUMNS)}, before AS (
+WITH {_given_rows(_ADD_CLIENT_COLUMNS)}, before AS (
     SELECT peer, clients.node FROM clients JOIN given USING (peer) ORDER BY peer FOR UPDATE OF clients
 ), fit AS (
     SELECT given.*, before.node AS node_before FROM given LEFT JOIN before USING (peer)
@@ -168,13 +171,13 @@ WITH {_given(_ADD_CLIENT_COLUMNS)}, before AS (
 """
 # A row of an older connection changes nothing, as for the work that runs alone: all of these works fit.
 _STORE_TOOLS: Final = f"""
-WITH {_given(_STORE_TOOLS_COLUMNS)}, stored AS (
+WITH {_given_rows(_STORE_TOOLS_COLUMNS)}, stored AS (
     UPDATE clients SET tools = given.tools, version = version + 1
     FROM given WHERE clients.peer = given.peer AND clients.epoch = given.epoch
 ) SELECT place FROM given
 """
 _REMOVE_CLIENT: Final = f"""
-WITH {_given(_REMOVE_CLIENT_COLUMNS)}, removed AS (
+WITH {_given_rows(_REMOVE_CLIENT_COLUMNS)}, removed AS (
     DELETE FROM clients USING given WHERE clients.peer = given.peer AND clients.epoch = given.epoch
 ) SELECT place FROM given
 """
@@ -184,6 +187,10 @@ _NO_USE: Final = (None,) * 7
 
 def _append_row(work: AppendMessages) -> Row:
     return (*work.rows[0], work.after, work.lease, *(work.uses[0] or _NO_USE))
+
+
+def _values(work: EnterCall | StartCall | FinishCall | AddClient) -> Row:
+    return work.values
 
 
 def _session_key(work: AppendMessages | BeginTurn | EndTurn) -> str:
@@ -200,21 +207,15 @@ def _client_key(work: StoreTools | RemoveClient) -> str:
 
 _BATCHES: Final[dict[object, Batch]] = {
     AppendMessages: Batch(_APPEND_COLUMNS, _APPEND, _append_row, _session_key),
-    EnterCall: Batch(_ENTER_COLUMNS, _ENTER, lambda work: work.values, _call_key),
-    StartCall: Batch(_START_COLUMNS, _START, lambda work: work.values, _call_key),
-    FinishCall: Batch(
-        _FINISH_COLUMNS,
-        _FINISH,
-        lambda work: work.values,
-        lambda work: f"call {work.key[0]}",
-        lambda found: True,
-    ),
+    EnterCall: Batch(_ENTER_COLUMNS, _ENTER, _values, _call_key),
+    StartCall: Batch(_START_COLUMNS, _START, _values, _call_key),
+    FinishCall: Batch(_FINISH_COLUMNS, _FINISH, _values, lambda work: f"call {work.key[0]}", value=lambda found: True),
     BeginTurn: Batch(
         _BEGIN_TURN_COLUMNS,
         _BEGIN_TURN,
         lambda work: (work.lease, work.now, sanitize(work.session), sanitize(work.owner)),
         _session_key,
-        lambda found: SessionRecord(*found[1:]),
+        value=lambda found: session_of(found[1:]),
     ),
     EndTurn: Batch(
         _END_TURN_COLUMNS,
@@ -225,9 +226,9 @@ _BATCHES: Final[dict[object, Batch]] = {
     AddClient: Batch(
         _ADD_CLIENT_COLUMNS,
         _ADD_CLIENT,
-        lambda work: work.values,
+        _values,
         lambda work: f"client {work.client.peer}",
-        lambda found: AddedClient(*found[1:]),
+        value=lambda found: AddedClient(*found[1:]),
     ),
     StoreTools: Batch(
         _STORE_TOOLS_COLUMNS, _STORE_TOOLS, lambda work: (work.peer, work.epoch, work.tools), _client_key
@@ -240,7 +241,7 @@ def find_batch(work: Work[Any]) -> Batch | None:
     """Return how this work joins others of its kind in one statement; None if it can't."""
     if isinstance(work, AppendMessages) and len(work.rows) != 1:  # its later rows depend on its earlier ones
         return None
-    if isinstance(work, EndTurn) and work.end is not None:  # it changes a message, too
+    if isinstance(work, EndTurn) and (work.is_late or work.end is not None):  # `end` changes a message, too
         return None
     if isinstance(work, FinishCall) and work.statement is not FINISH:
         return None

@@ -192,7 +192,6 @@ class PostgresConnection:
         self.raw = raw
 
     async def execute(self, sql: str, values: Row = ()) -> int:
-        """Run a statement and return the number of rows that it changed."""
         status = await self.raw.execute(number_values(sql), *clean_row(values))
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
@@ -205,17 +204,14 @@ class PostgresConnection:
         return len(changed)
 
     async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
-        """Return the first row of a query, or None."""
         row = await self.raw.fetchrow(number_values(sql), *clean_row(values))
         return None if row is None else tuple(row)
 
     async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
-        """Return all rows of a query."""
         rows = await self.raw.fetch(number_values(sql), *clean_row(values))
         return [tuple(row) for row in rows]
 
     async def fetch_value(self, sql: str, values: Row = ()) -> Any:
-        """Return the first value of the first row; None if there is no row."""
         return await self.raw.fetchval(number_values(sql), *clean_row(values))
 
 
@@ -287,8 +283,10 @@ def store_error(error: BaseException, address: StoreAddress) -> StoreError:
 
 
 def _advice(error: BaseException) -> str:
+    """Return what is wrong with the database, and what the operator can do."""
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
+        # `_ADVICE` has whole codes, beginnings that several codes share (57P), and classes: the closest counts.
         found = next((_ADVICE[state[:end]] for end in (5, 3, 2) if state[:end] in _ADVICE), None)
         return (found or "{}").format(f"{error}; {state}")
     if isinstance(error, ssl.SSLError):
@@ -297,7 +295,7 @@ def _advice(error: BaseException) -> str:
         return "it does not answer. Look after it and the network between; nothing that was acknowledged is lost"
     if isinstance(error, ConnectionRefusedError):
         return "it refuses connections. Start it, or correct `store.url`"
-    if type(error) is asyncpg.InternalClientError:
+    if type(error) is asyncpg.InternalClientError:  # not what inherits from it: that says its reason itself
         return "the connection to it broke. It is tried again"
     if isinstance(error, socket.gaierror):
         return "the name of its computer is not known here. Correct `store.url`, or look after the network"

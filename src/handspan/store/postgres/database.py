@@ -18,7 +18,7 @@ from handspan.store.postgres.connections import (
 )
 from handspan.store.postgres.migrations import MIGRATIONS
 from handspan.store.postgres.writer import OneStatement, PostgresWriter
-from handspan.store.tables.database import Work, WriteJob
+from handspan.store.tables.database import Work, WriteJob, check_version, future_here
 from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
@@ -38,12 +38,11 @@ INSERT INTO migrations VALUES (0, now()) ON CONFLICT DO NOTHING;
 
 
 class PostgresDatabase:
-    """One database: `open`, then `write` and `read`, then `close`."""
+    """One database of a server. Implements `Database`."""
 
-    def __init__(self, address: StoreAddress, migrations: Sequence[str] = MIGRATIONS) -> None:
+    def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.connector = Connector(address)
-        self._migrations = migrations
         self._writer: PostgresWriter | None = None
         self._readers: list[Raw] = []
         self._slots = asyncio.Semaphore(max(address.connections, _FEWEST) - _FEWEST + 1)
@@ -59,7 +58,7 @@ class PostgresDatabase:
         return self._writer.commits if self._writer else 0
 
     async def open(self) -> None:
-        """Connect and run the missing migrations. Raises `StoreError` when that fails."""
+        """Connect, and bring the tables to this version. Raises `StoreError`."""
         self._loop = asyncio.get_running_loop()
         self.address.check()
         raw = await self.connector.connect("reader")
@@ -75,7 +74,6 @@ class PostgresDatabase:
         self._writer.open()
 
     async def close(self) -> None:
-        """Finish all writes, then close all connections."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()
@@ -89,8 +87,8 @@ class PostgresDatabase:
     # Writing.
 
     def write(self, work: Work[_T]) -> asyncio.Future[_T]:
-        """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
-        future: asyncio.Future[_T] = self._loop_here().create_future()
+        """Return a future of what the work returns, once it is committed."""
+        future: asyncio.Future[_T] = future_here(self._loop)
         if self._writer is None:
             future.set_exception(self._closed_error())
         elif self._stopped:
@@ -100,12 +98,7 @@ class PostgresDatabase:
         return future
 
     def execute(self, sql: str, values: Row = ()) -> asyncio.Future[int]:
-        """Begin a write of one statement. The future has the number of changed rows."""
         return self.write(OneStatement(sql, values))
-
-    def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
-        """Begin a write of one statement for each of these rows; all or none."""
-        return self.write(lambda connection: connection.execute_many(sql, rows))
 
     async def check_writes(self) -> str:
         """Return why the database takes no writes; empty when it takes them. A write of the last seconds is proof."""
@@ -131,19 +124,9 @@ class PostgresDatabase:
             return error.message
         return ""
 
-    def _loop_here(self) -> asyncio.AbstractEventLoop:
-        try:
-            return asyncio.get_running_loop()
-        except RuntimeError:  # a task is closed after its loop: its write gets no answer any more
-            if self._loop is None:
-                raise
-            return self._loop
-
     # Reading.
 
     async def read(self, work: Work[_T]) -> _T:
-        """Return the value of a work that reads, in one transaction: all rows are of one moment."""
-
         async def run(raw: Raw) -> _T:
             async with raw.transaction(isolation="repeatable_read", readonly=True):
                 return await work(PostgresConnection(raw))
@@ -155,11 +138,9 @@ class PostgresDatabase:
         return await self._read(lambda raw: work(PostgresConnection(raw)))
 
     async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
-        """Return the rows of a query."""
         return await self._read(lambda raw: PostgresConnection(raw).fetch_all(sql, values))
 
     async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
-        """Return one row by its key, or None."""
         return await self._read(lambda raw: PostgresConnection(raw).fetch_one(sql, values))
 
     async def _read(self, run: Callable[[Raw], Awaitable[_T]]) -> _T:
@@ -217,25 +198,19 @@ class PostgresDatabase:
     async def _migrate(self, raw: Raw) -> None:
         """Run the missing steps in one transaction. Other processes wait meanwhile."""
         if await raw.fetchval("SELECT to_regclass('migrations')") is not None and await self._version(raw) == len(
-            self._migrations
+            MIGRATIONS
         ):
             return
         async with raw.transaction():
             await raw.execute(_LOCK)
             await raw.execute(_PREPARE)
-            for number in range(await self._version(raw), len(self._migrations)):  # another process may have run them
-                await raw.execute(self._migrations[number])
+            for number in range(await self._version(raw), len(MIGRATIONS)):  # another process may have run them
+                await raw.execute(MIGRATIONS[number])
                 await raw.execute("INSERT INTO migrations VALUES ($1, now())", number + 1)
 
     async def _version(self, raw: Raw) -> int:
         """Return how many steps the database has. Raises `StoreError` if a newer version wrote it."""
-        version: int = await raw.fetchval(_VERSION)
-        if version > len(self._migrations):
-            raise StoreError(
-                f"The database {self.address.name} is of version {version}, and this Handspan knows versions up to "
-                f"{len(self._migrations)}. Use the newer Handspan that wrote it, or set another `store.url`."
-            )
-        return version
+        return check_version(await raw.fetchval(_VERSION), len(MIGRATIONS), self.address.name, "`store.url`")
 
     def _closed_error(self) -> StoreError:
         return StoreError(f"The database {self.address.name} is closed: nothing can be kept or read any more.")

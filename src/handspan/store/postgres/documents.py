@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
@@ -10,12 +11,12 @@ from handspan.core.errors import ConfigError, StoreError
 from handspan.store.idempotency import KEY_BYTES, derive_call_id
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.tables.database import TableConnection
-from handspan.store.tables.rows import replace_columns
+from handspan.store.tables.rows import put_row
 
 _T = TypeVar("_T")
 
 _READ = "SELECT body FROM documents WHERE name = ?"
-_WRITE = "INSERT INTO documents (name, body) VALUES (?, ?)" + replace_columns("name", "body")
+_WRITE = put_row("documents", "name", "body")
 _WRITE_FIRST = "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 
 
@@ -29,12 +30,11 @@ class JsonDocument(Generic[_T]):
         self._empty = empty
 
     async def read(self) -> _T:
-        """Return the value. Raises `ConfigError` when it is damaged."""
         row = await self._database.fetch_one(_READ, (self._name,))
         return self._decode(self._empty if row is None else row[0])
 
     async def change(self, change: Callable[[_T], _T | None]) -> bool:
-        """Write what `change` makes of the value. Return False if it returns None: then nothing changes."""
+        """Replace the document by what `change` makes of it; None leaves it as it is."""
 
         async def work(connection: TableConnection) -> bool:
             value = change(self._decode(await connection.fetch_value(_READ, (self._name,)) or self._empty))
@@ -62,15 +62,16 @@ class StoredIdempotency:
 
     async def call_id(self, owner: str, key: str) -> str:
         """Return the call id for this owner and key, in UUID form. Raises `StoreError` if the secret can't be used."""
-        self._secret = self._secret or await self._database.write(_load_secret)
-        return derive_call_id(self._secret, owner, key)
+        secret = self._secret or await self._database.write(partial(load_secret, "idempotency"))
+        if len(secret) != KEY_BYTES:
+            text = "The document 'idempotency' of the database is damaged: delete its row in the table `documents`."
+            raise StoreError(f"{text} Calls that were made with a key may run again then.")
+        self._secret = secret
+        return derive_call_id(secret, owner, key)
 
 
-async def _load_secret(connection: TableConnection) -> bytes:
-    """Return the secret; the first call makes it."""
-    await connection.execute(_WRITE_FIRST, ("idempotency", secrets.token_bytes(KEY_BYTES)))
-    secret: bytes = await connection.fetch_value(_READ, ("idempotency",))
-    if len(secret) != KEY_BYTES:
-        text = "The document 'idempotency' of the database is damaged: delete its row in the table `documents`."
-        raise StoreError(f"{text} Calls that were made with a key may run again then.")
+async def load_secret(name: str, connection: TableConnection) -> bytes:
+    """Return the secret in the row of this name. The first call makes it."""
+    await connection.execute(_WRITE_FIRST, (name, secrets.token_bytes(KEY_BYTES)))
+    secret: bytes = await connection.fetch_value(_READ, (name,))
     return secret

@@ -161,6 +161,7 @@ class LeaseConnection:
                     self._raw.terminate()
 
     async def _reconnect(self, come_back: Step) -> bool:
+        """Connect again, and take the locks. Return whether the lease still counts."""
         raw = await self._connector.connect("lease")
         try:
             counts = await come_back(raw)

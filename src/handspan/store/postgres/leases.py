@@ -35,7 +35,7 @@ _END_OLD: Final = (  # after a failover this pid may be another process, of anot
 
 
 class RowLeases:
-    """A lease is a row of the database and a lock that belongs to a connection."""
+    """A lease is a row of the database and a lock that belongs to a connection. Implements `Leases`."""
 
     def __init__(
         self, database: PostgresDatabase, *, is_gateway: bool = False, lease_seconds: float = LEASE_SECONDS
@@ -47,18 +47,17 @@ class RowLeases:
         self._connection = LeaseConnection(database, lease_seconds)
         self.own = os.urandom(16).hex()
         """The name of this process's lease. Each row of its open work has this name in the column `run`."""
+        self.shares_turns = False
 
     async def take(self) -> None:
         """Take the lease. Raises `StoreError` when another gateway uses the database, or when it can't be used."""
         await self._connection.open(self._join, self._renew_or_stop, self._come_back)
 
     async def renew(self) -> None:
-        """Renew the lease now. Raises `StoreError` when it is lost."""
         if not await self._connection.renew(self._renew):
             raise StoreError(self._lose(_TAKEN_OVER))
 
     async def release(self) -> None:
-        """Give the lease up. Other processes may close the work that this process left open."""
         await self._connection.close(self.own)
 
     async def is_alive(self, holder: str) -> bool:

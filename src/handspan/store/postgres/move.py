@@ -31,10 +31,16 @@ from handspan.store.sqlite.leases import FileLeases
 from handspan.store.tables.rows import Row
 
 _TABLES: Final = (
-    *("sessions", "messages", "usage", "calls", "call_notes", "questions", "rules", "agents", "tokens", "devices"),
-    *("browser_tools", "memories", "pins", "journal_time"),
+    *("sessions", "messages", "left_messages", "context_marks", "searched", "usage", "calls", "call_notes"),
+    *("questions", "rules", "agents", "model_windows"),
+    *("tokens", "devices", "browser_tools", "responses", "memories", "pins", "journal_time"),
+    *("spending", "budget_additions", "budget_notes", "largest_replies"),
     *("channel_senders", "channel_chats", "channel_inbox", "channel_positions"),
 )
+_LARGE: Final = {
+    *("messages", "left_messages", "searched", "calls", "call_notes", "questions", "sessions", "memories"),
+}
+"""Tables that are read in parts."""
 _FILES: Final = {"disabled": "disabled.json", "skills": "skills.json", "idempotency": "idempotency.key"}
 _ROWS_AT_ONCE: Final = 2000
 _COPY_SECONDS: Final = 24 * 3600.0
@@ -111,6 +117,7 @@ async def _check_unused(runs: Path, own: FileLeases) -> None:
 
 
 async def _move_into(source: _Source, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
+    """Move what the source has into the database at this address, and return what was moved."""
     target = PostgresDatabase(address)
     await target.open()
     leases = RowLeases(target, is_gateway=True)
@@ -135,9 +142,9 @@ async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str
             sums: dict[str, TableSum] = {}
             for table in (*_TABLES, "artifacts"):
                 if table == "artifacts":
-                    given = await _move_artifacts(source.artifacts, raw, is_empty)
+                    given = await _move_artifacts(source.artifacts, raw, is_empty=is_empty)
                 else:
-                    given = await _move_table(source.database, raw, table, is_empty)
+                    given = await _move_table(source.database, raw, table, is_empty=is_empty)
                 sums[table] = given
                 tell(f"{table}: {given.count} row{'' if given.count == 1 else 's'}, sha256 {given.hash[:16]}")
             if is_empty:
@@ -155,7 +162,7 @@ async def _has_rows(raw: Any, table: str) -> bool:
     return bool(await raw.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})"))
 
 
-async def _move_table(source: SqliteDatabase, raw: Any, table: str, is_empty: bool) -> TableSum:
+async def _move_table(source: SqliteDatabase, raw: Any, table: str, *, is_empty: bool) -> TableSum:
     """Copy a table if the target is empty. Return its sum. Raises `StoreError` when the sums of both sides differ."""
     columns: dict[str, str] = dict(await raw.fetch(_COLUMNS, table))
     summing = _Summing()
@@ -169,10 +176,11 @@ async def _move_table(source: SqliteDatabase, raw: Any, table: str, is_empty: bo
         async for _ in rows:
             pass
     found = await _sum_target(raw, table, list(columns))
-    return _check_equal(table, summing.total, found, is_empty)
+    return _check_equal(table, summing.total, found, is_empty=is_empty)
 
 
-async def _move_artifacts(artifacts: MovedArtifacts, raw: Any, is_empty: bool) -> TableSum:
+async def _move_artifacts(artifacts: MovedArtifacts, raw: Any, *, is_empty: bool) -> TableSum:
+    """Copy the artifacts into an empty database, then compare both. Return the sum of what is there."""
     if is_empty:
         await artifacts.copy(raw)
     given, found = _Summing(), _Summing()
@@ -180,10 +188,10 @@ async def _move_artifacts(artifacts: MovedArtifacts, raw: Any, is_empty: bool) -
         given.add(row)
     async for row in artifacts.target_rows(raw):
         found.add(row)
-    return _check_equal("artifacts", given.total, found.total, is_empty)
+    return _check_equal("artifacts", given.total, found.total, is_empty=is_empty)
 
 
-def _check_equal(table: str, given: TableSum, found: TableSum, is_empty: bool) -> TableSum:
+def _check_equal(table: str, given: TableSum, found: TableSum, *, is_empty: bool) -> TableSum:
     """Return the sum if it is the same on both sides. Raises `StoreError` when the sums differ."""
     if given == found:
         return given
@@ -206,7 +214,7 @@ async def _read_source(
 
 async def _read_parts(source: SqliteDatabase, table: str, names: str) -> AsyncIterator[Sequence[Row]]:
     """Yield the rows in parts. Tables without `rowid` are small: they are read as a whole."""
-    if table not in ("messages", "calls", "call_notes", "questions", "sessions", "memories"):
+    if table not in _LARGE:
         yield await source.fetch_all(f"SELECT {names} FROM {table}")
         return
     sql, after = f"SELECT {names}, rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?", -1

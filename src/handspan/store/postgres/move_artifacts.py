@@ -36,7 +36,7 @@ class MovedArtifacts(Struct, frozen=True):
 
     async def copy(self, raw: Any) -> None:
         """Copy all artifacts. Raises `StoreError` and `OSError`."""
-        for record, body in self._found():
+        for record, body in self._whole_artifacts():
             place = "bucket" if self.bucket is not None and body.size > self.above else "rows"
             await raw.execute(_INSERT, *_values(record), place)
             if place == "bucket" and self.bucket is not None:
@@ -49,7 +49,7 @@ class MovedArtifacts(Struct, frozen=True):
 
     async def source_rows(self) -> AsyncIterator[Row]:
         """Yield the columns of each artifact in the folder, with the hashes of its pieces."""
-        for record, body in self._found():
+        for record, body in self._whole_artifacts():
             digests = [hashlib.sha256(piece).digest() async for piece in pieces_of(body)]
             yield (*_values(record), b"".join(digests))
 
@@ -68,7 +68,7 @@ class MovedArtifacts(Struct, frozen=True):
             piece = await self.bucket.get(artifact_id, begin, min(begin + PIECE, size)) if self.bucket else None
             yield hashlib.sha256(piece or b"").digest()
 
-    def _found(self) -> list[tuple[ArtifactRecord, Body]]:
+    def _whole_artifacts(self) -> list[tuple[ArtifactRecord, Body]]:
         """Return the artifacts that are whole. Skip damaged records, and records whose body is missing or too short."""
         found: list[tuple[ArtifactRecord, Body]] = []
         for path in sorted(self.folder.glob("*.json")):

@@ -37,7 +37,7 @@ _FORGET_REQUESTS: Final = (  # a request without an answer still runs; after a d
 
 
 class NodeLeases:
-    """The lease of this node, and which leases of other nodes are over."""
+    """The lease of this node, and which leases of other nodes are over. Implements `Leases`."""
 
     def __init__(
         self,
@@ -66,6 +66,8 @@ class NodeLeases:
         """Since when the lease was always renewed in time."""
         self.own = os.urandom(16).hex()
         """The incarnation of this node. Each row of its open work has this id in the column `run`."""
+        self.shares_turns = True
+        """Other nodes go on with turns that this one hands over; a gateway alone has no others (`Leases`)."""
         self.on_lost: Callable[[str], None] = lambda old: None
         """Is called with the old incarnation when other nodes counted it as lost. `own` is the new one by then."""
 
@@ -78,12 +80,10 @@ class NodeLeases:
         await self._connection.open(self._join_first, self._renew_or_join, self._come_back)
 
     async def renew(self) -> None:
-        """Renew the lease now. Raises `StoreError` when it is lost."""
         if not await self._connection.renew(self._renew):
             raise StoreError("The other nodes counted this one as lost. It joins again by itself.")
 
     async def release(self) -> None:
-        """Give the lease up. Other nodes may close the work that this node left open."""
         await self._connection.close(self.own)
 
     async def is_alive(self, holder: str) -> bool:
@@ -132,7 +132,8 @@ class NodeLeases:
         await raw.execute(f"SELECT pg_advisory_lock({OWN_KEY})", self.own)  # commands see by it that this node lives
         async with raw.transaction():
             await self._connection.add_row(raw, self.own, is_gateway=False)
-            await raw.execute(_ADD_NODE, self.own, self._name, self.address, VERSION, self._role)
+            node = (self.own, self._name, self.address, VERSION, self._role)
+            await raw.execute(_ADD_NODE, *node)
 
     async def _renew_or_join(self, raw: Raw) -> bool:
         """Renew the lease, or join again if it is lost. Return True: a node always has a lease then."""

@@ -13,10 +13,10 @@ calls.run: the lease of the node that works on the call
 entry_codes: pairing codes and sign-in links
 named_leases: work that one node does for all: to listen to a channel, to answer one of its messages; and the
     names of the MCP servers in a node's settings, which no client of any node gets. They go with the node
-asked_requests: requests with a key of their client: the node that answers, then the answer
+asked_requests: requests with a key of their client: the request's fingerprint (`asked`), the node that answers it, then
+    the answer
 """
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -34,6 +34,7 @@ from handspan.core.nodes import (
 )
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
+from handspan.store.postgres.documents import load_secret
 from handspan.store.postgres.node_clients import AddClient, RemoveClient, StoreTools
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.tables.database import TableConnection
@@ -80,7 +81,6 @@ _REVOKED: Final = (  # by the database's clock, which also sets the times of tok
     "SELECT owner, hash FROM tokens"
     " WHERE revoked >= EXTRACT(EPOCH FROM statement_timestamp())::double precision - ?/*double precision*/"
 )
-_SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
 
@@ -93,37 +93,25 @@ class StoredNodes:
 
     @property
     def codes(self) -> "StoredCodes":
-        """Pairing codes and sign-in links."""
         return StoredCodes(self._database)
 
     @property
     def own(self) -> str:
-        """The incarnation of this node."""
         return self.leases.own
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
-        """Set the address of this node, when it may renew its lease, and what to call when it was counted as lost.
-
-        Call this before the store is opened.
-        """
         self.leases.address, self.leases.on_lost = address, on_lost
         self.leases.renew_while(may_renew)
 
     async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
-        """Store what other nodes see of this node."""
         sql = "UPDATE nodes SET draining = ?, load = ? WHERE id = ?"
         await self._database.execute(sql, (is_draining, msgspec.json.encode(load), self.own))
 
     async def nodes(self) -> Sequence[NodeRecord]:
-        """Return all nodes that count as alive, by name."""
         rows = await self._database.fetch_all(_NODES)
-        return [
-            NodeRecord(node, name, address, version, role, started, lag, draining, _load.decode(load))
-            for node, name, address, version, role, started, lag, draining, load in rows
-        ]
+        return [_node(row) for row in rows]
 
     async def senders(self) -> Mapping[str, MessageSender]:
-        """Return every node that has a row, by its incarnation, whether its lease is over or not."""
         rows = await self._database.fetch_all("SELECT id, numbered, load FROM nodes")
         return {
             node: MessageSender(numbered, int(_load.decode(load).get("sent_messages", 0.0)))
@@ -131,71 +119,60 @@ class StoredNodes:
         }
 
     async def lost_nodes(self) -> Sequence[str]:
-        """Return the nodes whose lease is over. Return no node while this node's own lease had a gap."""
         return await self.leases.lost_nodes()
 
     async def declare_lost(self, node: str) -> bool:
-        """Count this node as lost for ever, with its clients. Return False if another node did that."""
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
     async def add_client(self, client: ClientRecord) -> AddedClient:
-        """Note that this client is connected to this node, unless it has connected to another node later."""
         since = self.leases.now() - client.age  # taken before the write, which may have to wait
         return await self._database.write(AddClient(client, since))
 
     async def claim_server(self, server: ClientRecord) -> int:
-        """Let this node run an MCP server, unless another node runs it. Return the epoch; 0 if another node runs it."""
         about = (server.role, sanitize(server.label), " ".join(server.capabilities), sanitize(server.name))
         values = (server.peer, server.owner, *about, server.tools, server.node)
         epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_SERVER, values))
         return epoch or 0
 
     async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
-        """Store the tools of a client, unless a newer connection counts."""
         await self._database.write(StoreTools(peer, epoch, tools))
 
     async def remove_client(self, peer: str, epoch: int) -> None:
-        """Note that this connection of a client is gone. A newer connection stays."""
         await self._database.write(RemoveClient(peer, epoch))
 
     async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
-        """Return the nodes to which the clients of these owners are connected."""
         sql = "SELECT peer, owner, node, epoch, version FROM clients WHERE owner = ANY(?::text[])"
         rows = await self._database.fetch_all(sql, ([sanitize(one) for one in owners],))
         return [ClientNode(*row) for row in rows]
 
     async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
-        """Return these clients, as far as they are connected."""
         sql = f"SELECT {_CLIENT} FROM clients WHERE peer = ANY(?::text[])"
         rows = await self._database.fetch_all(sql, (list(peers),))
         return [msgspec.convert(dict(zip(_COLUMNS, _split(row), strict=True)), ClientRecord) for row in rows]
 
     async def secret(self, name: str) -> bytes:
-        """Return a secret that all nodes share. The first call makes it."""
-        return await self._database.write(partial(_secret, name))
+        return await self._database.write(partial(load_secret, f"key {name}"))
 
     async def holder_of(self, call_id: str) -> str:
-        """Return the node that works on this call; empty if none does."""
         row = await self._database.fetch_one("SELECT run FROM calls WHERE id = ? AND state <> 'done'", (call_id,))
         return row[0] or "" if row is not None else ""
 
-    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request, unless another node works on it, or an answer is younger than `seconds`."""
-        row = (kind, sanitize(owner), sanitize(key))
+    async def claim_request(self, kind: str, owner: str, key: str, fingerprint: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request, unless another node answers it, or an answer is stored."""
+        request = (kind, sanitize(owner), sanitize(key))
 
-        async def work(connection: TableConnection) -> RequestClaim:
-            if await connection.fetch_one(_CLAIM_REQUEST, (*row, asked, self.own, seconds)) is not None:
-                return RequestClaim(True, asked)
-            found = await connection.fetch_one(_FIND_REQUEST, row)
+        async def claim(connection: TableConnection) -> RequestClaim:
+            if await connection.fetch_one(_CLAIM_REQUEST, (*request, fingerprint, self.own, seconds)) is not None:
+                return RequestClaim(is_own=True, fingerprint=fingerprint)
+            found = await connection.fetch_one(_FIND_REQUEST, request)
             if found is None:  # the node of the request was lost just now: the caller tries again
-                return RequestClaim(False, asked)
-            holder, before, answer = found
-            return RequestClaim(holder == self.own, before, answer)
+                return RequestClaim(is_own=False, fingerprint=fingerprint)
+            node, first_fingerprint, answer = found
+            return RequestClaim(is_own=node == self.own, fingerprint=first_fingerprint, answer=answer)
 
-        return await self._database.write(work)
+        return await self._database.write(claim)
 
     async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer to a request that this node has claimed. None: it has none, and can be claimed again."""
         row = (kind, sanitize(owner), sanitize(key), self.own)
         if answer is None:
             await self._database.execute(_FORGET_REQUEST, row)
@@ -203,8 +180,6 @@ class StoredNodes:
             await self._database.execute(_ANSWER_REQUEST, (answer, *row))
 
     async def hold(self, name: str) -> str:
-        """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does."""
-
         async def work(connection: TableConnection) -> str:
             await connection.execute(_HOLD, (name, self.own))
             return await connection.fetch_value(_HOLDER, (name,)) or ""
@@ -213,15 +188,12 @@ class StoredNodes:
         return row[0] if row is not None else await self._database.write(work)
 
     async def release(self, name: str) -> None:
-        """Give the lease of this name up, if this node has it."""
         await self._database.execute("DELETE FROM named_leases WHERE name = ? AND node = ?", (name, self.own))
 
     async def holders(self) -> Mapping[str, str]:
-        """Return the node that has each named lease, by the lease's name."""
         return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
     async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked in the last so many seconds."""
         rows = await self._database.fetch_all(_REVOKED, (seconds,))
         return [(owner, token) for owner, token in rows]
 
@@ -233,11 +205,6 @@ class StoredCodes:
         self._database = database
 
     async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
-        """Store a code for so many seconds. `tries`: after so many wrong guesses it is removed.
-
-        `most`: how many codes of its kind may be open; the oldest are removed first.
-        """
-
         async def work(connection: TableConnection) -> None:
             await connection.execute("DELETE FROM entry_codes WHERE until <= clock_timestamp()")
             values = (code.hash, code.kind, sanitize(code.owner), msgspec.json.encode(code.scopes), seconds, tries)
@@ -247,13 +214,10 @@ class StoredCodes:
         await self._database.write(work)
 
     async def take(self, code_hash: str, kind: str) -> EntryCode | None:
-        """Remove this code and return it; None when the code is unknown, used or too old."""
         row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_CODE, (code_hash, kind)))
         return None if row is None else EntryCode(code_hash, kind, row[0], _scopes.decode(row[1]))
 
     async def count_wrong(self, kind: str) -> None:
-        """Count a wrong guess: codes whose tries are used up are removed."""
-
         async def work(connection: TableConnection) -> None:
             await connection.execute("UPDATE entry_codes SET tries = tries - 1 WHERE kind = ?", (kind,))
             await connection.execute("DELETE FROM entry_codes WHERE kind = ? AND tries <= 0", (kind,))
@@ -261,16 +225,12 @@ class StoredCodes:
         await self._database.write(work)
 
 
+def _node(row: Row) -> NodeRecord:
+    node, name, address, version, role, started, lag, draining, load = row
+    times = {"started": started, "lag": lag}
+    return NodeRecord(node, name, address, version, role=role, **times, is_draining=draining, load=_load.decode(load))
+
+
 def _split(row: Row) -> Row:
     """Return the row of a client with its capabilities as a list."""
     return (*row[:8], row[8].split(), *row[9:])
-
-
-async def _secret(name: str, connection: TableConnection) -> bytes:
-    """Return the secret of this name. The first call makes it."""
-    made = secrets.token_bytes(_SECRET_BYTES)
-    await connection.execute(
-        "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (f"key {name}", made)
-    )
-    found: bytes = await connection.fetch_value("SELECT body FROM documents WHERE name = ?", (f"key {name}",))
-    return found

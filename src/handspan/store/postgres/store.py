@@ -3,17 +3,16 @@
 import os
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.config.secrets import read_secret
-from handspan.config.settings import Settings, StoreSettings
+from handspan.config.settings import Settings
+from handspan.config.store_settings import ArtifactSettings, StoreSettings
+from handspan.core.words import is_beginning
 from handspan.net.guard import NetGuard
-from handspan.store.artifacts import ArtifactLimits
-from handspan.store.journal_clock import elapsed_seconds
 from handspan.store.objects.bucket import Bucket, bucket_of
 from handspan.store.postgres.artifacts import RowArtifacts
 from handspan.store.postgres.connections import StoreAddress
@@ -23,8 +22,15 @@ from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.nodes import StoredNodes
 from handspan.store.switches import FINGERPRINTS, PATTERNS, JsonSkillSwitches, JsonSwitches
-from handspan.store.tables.store import BesideTables, TableStore
+from handspan.store.tables.search import SearchSql
+from handspan.store.tables.store import BesideTables, StoreOptions, TableStore
 
+_HAS_WORDS: Final = "array_to_tsvector(string_to_array(words, ' ')) @@ CAST(?/*text*/ AS tsquery)"
+SEARCH_SQL: Final = SearchSql(
+    f"(part = 0 AND {_HAS_WORDS})",
+    f"(part = 1 AND {_HAS_WORDS})",
+    lambda words: " & ".join(f"'{word}'{':*' * is_beginning(word)}" for word in words),
+)
 PostgresStore: TypeAlias = TableStore[PostgresDatabase]
 
 
@@ -41,22 +47,21 @@ def database_of(settings: Settings) -> PostgresDatabase:
     return PostgresDatabase(address_of(settings.store))
 
 
-def artifacts_of(settings: Settings, database: PostgresDatabase, guard: NetGuard) -> RowArtifacts:
-    """Return the artifacts in this database. Raises `ConfigError` for wrong settings of the bucket."""
-    limits, bucket = ArtifactLimits.of(settings.store.artifacts), bucket_of(settings.store.objects, guard)
-    return RowArtifacts(database, settings.state / "artifacts", limits, bucket, settings.store.objects.above)
-
-
 def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> PostgresStore:
-    """Return the store of these settings. Raises `ConfigError` for a wrong address."""
-    database, cluster = PostgresDatabase(address_of(settings.store)), settings.cluster
-    artifacts = artifacts_of(settings, database, guard)
-    days = settings.journal_days
-    node = None
-    if is_gateway and cluster.url:
-        node = NodeName(cluster.name or socket.gethostname(), cluster.role)
-    leases = _leases(database, is_gateway, node, LEASE_SECONDS if node is None else cluster.lease)
-    return _store(database, artifacts, leases, journal_days=days)
+    """Return the store of these settings. Raises `ConfigError` for wrong settings of the database or the bucket."""
+    store, cluster = settings.store, settings.cluster
+    is_node = is_gateway and bool(cluster.url)
+    return postgres_store(
+        address_of(store),
+        settings.state,
+        StoreOptions(journal_days=settings.journal_days, most_versions=store.versions, undo_seconds=store.undo_seconds),
+        is_gateway=is_gateway,
+        node=NodeName(cluster.name or socket.gethostname(), cluster.role) if is_node else None,
+        lease_seconds=cluster.lease if is_node else LEASE_SECONDS,
+        limits=store.artifacts,
+        bucket=bucket_of(store.objects, guard),
+        above=store.objects.above,
+    )
 
 
 class NodeName(Struct, frozen=True):
@@ -69,53 +74,31 @@ class NodeName(Struct, frozen=True):
 def postgres_store(
     address: StoreAddress,
     folder: Path,
-    clock: Callable[[], float] = time.time,
-    journal_days: float | None = None,
-    elapsed: Callable[[], float] = elapsed_seconds,
+    options: StoreOptions | None = None,
     *,
     is_gateway: bool = False,
     node: NodeName | None = None,
     lease_seconds: float = LEASE_SECONDS,
-    limits: ArtifactLimits | None = None,
+    limits: ArtifactSettings | None = None,
     bucket: Bucket | None = None,
     above: int = 1024 * 1024,
 ) -> PostgresStore:
     """Return a store in this database. `folder`: the state folder. `is_gateway`: only one gateway may use it.
 
-    `node`: the gateway is one of several nodes that use it. For `limits`, `bucket` and `above` see `RowArtifacts`; for
-    the other parameters see `TableStore`.
+    `node`: the gateway is one of several nodes that use it. For `limits`, `bucket` and `above` see `RowArtifacts`.
     """
-    database = PostgresDatabase(address)
-    artifacts = RowArtifacts(database, folder / "artifacts", limits, bucket, above)
-    leases = _leases(database, is_gateway, node, lease_seconds)
-    return _store(database, artifacts, leases, clock, journal_days, elapsed)
-
-
-def _leases(
-    database: PostgresDatabase, is_gateway: bool, node: NodeName | None, seconds: float
-) -> RowLeases | NodeLeases:
-    if node is None:
-        return RowLeases(database, is_gateway=is_gateway, lease_seconds=seconds)
-    return NodeLeases(database, name=node.name, role=node.role, lease_seconds=seconds)
-
-
-def _store(
-    database: PostgresDatabase,
-    artifacts: RowArtifacts,
-    leases: RowLeases | NodeLeases,
-    clock: Callable[[], float] = time.time,
-    journal_days: float | None = None,
-    elapsed: Callable[[], float] = elapsed_seconds,
-) -> PostgresStore:
+    database, options = PostgresDatabase(address), options or StoreOptions()
+    leases: RowLeases | NodeLeases = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds)
     nodes = None
-    if isinstance(leases, NodeLeases):
+    if node is not None:
+        leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
         nodes = StoredNodes(database, leases)
-        clock = leases.now if clock is time.time else clock
+        options = structs.replace(options, clock=leases.now) if options.clock is time.time else options
     beside = BesideTables(
-        artifacts,
+        RowArtifacts(database, folder / "artifacts", limits, bucket, above=above),
         StoredIdempotency(database),
         JsonSwitches(JsonDocument(database, "disabled", PATTERNS, b"[]")),
         JsonSkillSwitches(JsonDocument(database, "skills", FINGERPRINTS, b"{}")),
-        nodes,
+        nodes=nodes,
     )
-    return TableStore(database, leases, beside, clock, journal_days, elapsed)
+    return TableStore(database, leases, beside, options, search=SEARCH_SQL)

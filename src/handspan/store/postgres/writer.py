@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct, structs
 
 from handspan.core.errors import HandspanError, StoreError
-from handspan.core.finishing import finish
+from handspan.core.tasks import finish
 from handspan.store.postgres.batches import Batch, BatchGroup, find_batch, plan_groups
 from handspan.store.postgres.connections import (
     Connector,
@@ -132,7 +132,7 @@ class PostgresWriter:
 
     async def _connect(self) -> Raw:
         if self._raw is None or self._raw.is_closed():
-            self._raw = None
+            self._raw = None  # a connect that fails leaves no dead connection behind
             self._raw = await self._connector.connect("writer")
         return self._raw
 

@@ -14,7 +14,7 @@ from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.sqlite.migrations import MIGRATIONS
 from handspan.store.sqlite.writer import SqliteConnection, Writer, run_at_once, store_error
-from handspan.store.tables.database import AllWorks, Work, WriteJob
+from handspan.store.tables.database import AllWorks, Work, WriteJob, check_version, future_here
 from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ default of 2 MB. With the default, each long conversation that is loaded takes u
 
 
 class SqliteDatabase:
-    """One SQLite file: `open`, then `write` and `read`, then `close`."""
+    """One SQLite file. Implements `Database`."""
 
     def __init__(self, folder: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class SqliteDatabase:
         return self._writer.commits if self._writer else 0
 
     async def open(self) -> None:
-        """Create or open the file and run the missing migrations. Raises `StoreError` when that fails."""
+        """Start the thread that writes. Raises `StoreError` when the database can't be used."""
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self.file, self._connect)
         self._writer.open()
@@ -61,7 +61,6 @@ class SqliteDatabase:
             raise
 
     async def close(self) -> None:
-        """Finish all writes, then close the file."""
         writer, self._writer = self._writer, None
         if writer is not None:
             while self._readers:  # readers first: the last connection empties the log, and readers must not write
@@ -73,8 +72,7 @@ class SqliteDatabase:
     # Writing.
 
     def write(self, work: Work[_T]) -> asyncio.Future[_T]:
-        """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
-        future: asyncio.Future[_T] = self._loop_here().create_future()
+        future: asyncio.Future[_T] = future_here(self._loop)
         if self._writer is None:
             future.set_exception(self._closed_error())
         else:
@@ -82,12 +80,7 @@ class SqliteDatabase:
         return future
 
     def execute(self, sql: str, values: Row = ()) -> asyncio.Future[int]:
-        """Begin a write of one statement. The future has the number of changed rows."""
         return self.write(lambda connection: connection.execute(sql, values))
-
-    def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
-        """Begin a write of one statement for each of these rows; all or none."""
-        return self.write(lambda connection: connection.execute_many(sql, rows))
 
     async def check_writes(self) -> str:
         """Return why the database takes no writes; empty when it takes them. A write of the last seconds is proof."""
@@ -106,14 +99,6 @@ class SqliteDatabase:
         except StoreError as error:
             return error.message
         return ""
-
-    def _loop_here(self) -> asyncio.AbstractEventLoop:
-        try:
-            return asyncio.get_running_loop()
-        except RuntimeError:  # a task is closed after its loop: its write still happens
-            if self._loop is None:
-                raise
-            return self._loop
 
     # Reading.
 
@@ -215,12 +200,7 @@ class SqliteDatabase:
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return how many steps the database has. Raises `StoreError` if a newer version wrote it."""
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(self._migrations):
-            raise StoreError(
-                f"The database {str(self.file)!r} is of version {version}, and this Handspan knows versions up to "
-                f"{len(self._migrations)}. Use the newer Handspan that wrote it, or set another `state` folder."
-            )
-        return version
+        return check_version(version, len(self._migrations), repr(str(self.file)), "`state` folder")
 
     def _closed_error(self) -> StoreError:
         return StoreError(f"The database {str(self.file)!r} is closed: nothing can be kept or read any more.")
@@ -267,3 +247,20 @@ def _make_files(folder: Path, file: Path) -> None:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     if file.stat().st_mode & 0o077:
         file.chmod(0o600)
+
+
+def copy_database(state: Path, to: Path) -> None:
+    """Copy the database of this state folder, as it is at one moment, to a new file. Raises `StoreError`."""
+    database = SqliteDatabase(state)
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(f"{database.file.as_uri()}?mode=ro", uri=True)) as source,
+            contextlib.closing(sqlite3.connect(to)) as target,
+        ):
+            source.backup(target)
+            [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        raise store_error(error, database.file) from error
+    if found != "ok":
+        raise StoreError(f"The copy of {str(database.file)!r} is damaged: {found}. Look at the disk, and try again.")

@@ -14,13 +14,14 @@ from handspan.core.errors import StoreError
 
 
 class FileLeases:
-    """A lease is a locked file in this folder. It needs no renewal."""
+    """A lease is a locked file in this folder. Implements `Leases`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock: int | None = None
         self.own = os.urandom(16).hex()
         """The name of this process's lease. Each row of its open work has this name in the column `run`."""
+        self.shares_turns = False
 
     async def take(self) -> None:
         """Lock a file of this process. Raises `StoreError` when the folder can't be used."""
@@ -38,7 +39,6 @@ class FileLeases:
         """Do nothing: the kernel holds the lock as long as the process lives."""
 
     async def release(self) -> None:
-        """Give the lease up. Other processes may close the work that this process left open."""
         if self._lock is not None:
             with contextlib.suppress(OSError):
                 (self._folder / self.own).unlink()
@@ -46,11 +46,9 @@ class FileLeases:
             self._lock = None
 
     async def is_alive(self, holder: str) -> bool:
-        """Whether the process that took this lease still lives."""
         return self._is_alive(holder)
 
     async def sweep(self) -> None:
-        """Remove the files of processes that are gone."""
         for name in os.listdir(self._folder):
             if not name.startswith(".") and not self._is_alive(name):
                 with contextlib.suppress(OSError):

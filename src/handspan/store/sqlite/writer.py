@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 _MAX_IN_ONE_COMMIT: Final = 500
 _EMPTY_SECONDS: Final = 1.0
 """From the first delete until the write-ahead log is emptied."""
+_MERGED_PAGES: Final = 500
+"""Pages of the index of words that are written anew in one go, so that other writes do not wait long."""
 _LONGEST_PAUSE: Final = 60.0
 """The longest time between two tries to empty the log while readers use it."""
 _ADVICE: Final = {
@@ -53,30 +55,25 @@ class SqliteConnection:
         """Whether rows were deleted since this was last set to False."""
 
     async def execute(self, sql: str, values: Row = ()) -> int:
-        """Run a statement and return the number of rows that it changed."""
         count = self._execute(sql, values).rowcount
         if count and sql.startswith("DELETE"):
             self.has_deleted = True
         return count
 
     async def execute_many(self, sql: str, rows: Sequence[Row]) -> int:
-        """Run a statement for each of these rows. Return the number of rows that all of them changed."""
         count = self.raw.executemany(sql, rows).rowcount
         if count and sql.startswith("DELETE"):
             self.has_deleted = True
         return count
 
     async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
-        """Return the first row of a query, or None."""
         row: Row | None = self.raw.execute(sql, values).fetchone()
         return row
 
     async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
-        """Return all rows of a query."""
         return self.raw.execute(sql, values).fetchall()
 
     async def fetch_value(self, sql: str, values: Row = ()) -> Any:
-        """Return the first value of the first row; None if there is no row."""
         row = self.raw.execute(sql, values).fetchone()
         return None if row is None else row[0]
 
@@ -133,13 +130,16 @@ class Writer:
                 self._empty_log()
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):  # a committed transaction lasts without the checkpoint, too
+                while _erase_words(self._connection.raw):
+                    pass
                 self._connection.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.raw.close()
 
     def _empty_log(self) -> None:
         """Empty the write-ahead log, which still has the text of deleted rows (SPEC S6). Try later if a reader uses it.
 
-        One second gathers the deletes of many jobs, and no job waits for a reader.
+        One second gathers the deletes of many jobs, and no job waits for a reader. The index of words comes first, in
+        parts: jobs that have come meanwhile run between them.
         """
         is_busy = True
         if self._connection is not None:
@@ -148,6 +148,9 @@ class Writer:
                 (usual,) = raw.execute("PRAGMA busy_timeout").fetchone()
                 raw.execute("PRAGMA busy_timeout = 0")
                 try:
+                    if _erase_words(raw):
+                        self._empties_at = time.monotonic()
+                        return
                     is_busy = bool(raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
                 finally:
                     raw.execute(f"PRAGMA busy_timeout = {usual}")
@@ -204,6 +207,8 @@ class Writer:
         """Begin a transaction. Make the connection if there is none."""
         if self._connection is None:
             self._connection = self._connect()
+            if _has_erased_words(self._connection.raw):  # an earlier process was killed before it was done
+                self._empties_at = time.monotonic() + _EMPTY_SECONDS
         self._connection.raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -228,6 +233,29 @@ class Writer:
         if not isinstance(error, sqlite3.Error):
             _log.error("A work of the store failed", exc_info=error)
         return store_error(error, self._file)
+
+
+def _has_erased_words(raw: sqlite3.Connection) -> bool:
+    try:
+        return raw.execute("SELECT 1 FROM erased_words").fetchone() is not None
+    except sqlite3.OperationalError:  # a database of an older version, which tests open as it is
+        return False
+
+
+def _erase_words(raw: sqlite3.Connection) -> bool:
+    """Write a part of the index of words anew, if it has words of deleted rows. Return whether more parts are left.
+
+    FTS5 only notes that a word is deleted. The word goes when all parts of the index are merged into one.
+    """
+    if not _has_erased_words(raw):
+        return False
+    for table in ("said_words", "result_words"):
+        changes = raw.total_changes
+        raw.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", (-_MERGED_PAGES,))
+        if raw.total_changes - changes > 1:  # else nothing was left to merge
+            return True
+    raw.execute("DELETE FROM erased_words")
+    return False
 
 
 def _run_job(connection: SqliteConnection, job: WriteJob) -> WriteOutcome:

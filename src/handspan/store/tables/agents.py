@@ -12,33 +12,34 @@ from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection
-from handspan.store.tables.rows import replace_columns
+from handspan.store.tables.rows import put_row
 
+_SAVE: Final = put_row("agents", "owner, name", "body")
+_FIND: Final = "SELECT body FROM agents WHERE owner = ? AND name = ?"
+_REMOVE: Final = "DELETE FROM agents WHERE owner = ? AND name = ?"
 _decoder: Final = msgspec.json.Decoder(Agent)
 
 
 class StoredAgents:
-    """Stores agents. Raises `ToolError`: `file_not_found` for an unknown name, `invalid_arguments` for a taken one."""
+    """Stores agents. Implements `AgentBook`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
-        """Return the owner's agents by name; the built-in one comes first."""
         found = await self._database.read_few(partial(_all, sanitize(owner)))  # few rows: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
-        """Return the agent of this name, or None."""
-        return await self._database.read_few(partial(_find, name, sanitize(owner)))
+        row = await self._database.fetch_one(_FIND, (sanitize(owner), sanitize(name)))
+        if row is None:
+            return GENERAL if name == GENERAL.name else None
+        return _decoder.decode(row[0])
 
     async def create(self, agent: Agent, *, owner: str) -> None:
-        """Store a new agent."""
         await self._database.write(partial(_insert, agent, sanitize(owner)))
 
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
-        """Store a copy under another name and return it."""
-
         async def work(connection: TableConnection) -> Agent:
             copy = structs.replace(await _get(name, sanitize(owner), connection), name=new_name)
             await _insert(copy, sanitize(owner), connection)
@@ -47,29 +48,15 @@ class StoredAgents:
         return await self._database.write(work)
 
     async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str) -> Agent:
-        """Replace this agent by the one that `change` returns, and return that. Changes at the same time run in turn.
-
-        If its name changes, its sessions get the new name. The built-in agent can't be renamed. `change` may run more
-        than once.
-        """
         return await self._database.write(partial(_edit, name, change, sanitize(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
-        """Remove this agent and give its sessions to the built-in one. Return the number of these sessions."""
         return await self._database.write(partial(_delete, name, sanitize(owner)))
 
 
 async def _all(owner: str, connection: TableConnection) -> dict[str, Agent]:
     rows = await connection.fetch_all("SELECT name, body FROM agents WHERE owner = ?", (owner,))
     return {GENERAL.name: GENERAL} | {name: _decoder.decode(body) for name, body in rows}
-
-
-async def _find(name: str, owner: str, connection: TableConnection) -> Agent | None:
-    sql = "SELECT body FROM agents WHERE owner = ? AND name = ?"
-    row = await connection.fetch_one(sql, (owner, sanitize(name)))
-    if row is None:
-        return GENERAL if name == GENERAL.name else None
-    return _decoder.decode(row[0])
 
 
 async def _get(name: str, owner: str, connection: TableConnection) -> Agent:
@@ -91,11 +78,11 @@ async def _edit(name: str, change: Callable[[Agent], Agent], owner: str, connect
     if agent.name != name:
         if name == GENERAL.name:
             raise ToolError(
-                "invalid_arguments", f"The agent {name!r} is built in and keeps its name: clone it instead."
+                "invalid_arguments", f"The agent {name!r} is built-in and keeps its name: clone it instead."
             )
         await _check_new_name(agent, owner, connection)
         await _move_sessions(name, agent.name, owner, connection)
-        await connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
+        await connection.execute(_REMOVE, (owner, sanitize(name)))
     await _save(agent, owner, connection)
     return agent
 
@@ -103,8 +90,8 @@ async def _edit(name: str, change: Callable[[Agent], Agent], owner: str, connect
 async def _delete(name: str, owner: str, connection: TableConnection) -> int:
     await _get(name, owner, connection)
     if name == GENERAL.name:
-        raise ToolError("invalid_arguments", f"The agent {name!r} is built in and can't be removed.")
-    await connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
+        raise ToolError("invalid_arguments", f"The agent {name!r} is built-in and can't be removed.")
+    await connection.execute(_REMOVE, (owner, sanitize(name)))
     return await _move_sessions(name, GENERAL.name, owner, connection)
 
 
@@ -117,8 +104,7 @@ async def _check_new_name(agent: Agent, owner: str, connection: TableConnection)
 
 
 async def _save(agent: Agent, owner: str, connection: TableConnection) -> None:
-    sql = "INSERT INTO agents (owner, name, body) VALUES (?, ?, ?)" + replace_columns("owner, name", "body")
-    await connection.execute(sql, (owner, sanitize(agent.name), encode(agent)))
+    await connection.execute(_SAVE, (owner, sanitize(agent.name), encode(agent)))
 
 
 async def _move_sessions(old: str, new: str, owner: str, connection: TableConnection) -> int:

@@ -1,6 +1,5 @@
 """The state of channels, as rows: people, chats, messages that wait for their answer, positions."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -9,18 +8,12 @@ import msgspec
 from handspan.core.channels import ChannelSender, InboxMessage, InboxState, IncomingMessage, Receipt
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection
-from handspan.store.tables.rows import Row, replace_columns
+from handspan.store.tables.rows import Row, put_row
 
 _SENDER: Final = "channel, sender, owner, name, at"
-_PAIR: Final = f"INSERT INTO channel_senders ({_SENDER}) VALUES (?, ?, ?, ?, ?)" + replace_columns(
-    "channel, sender", _SENDER
-)
-_USE_SESSION: Final = "INSERT INTO channel_chats (channel, chat, owner, session) VALUES (?, ?, ?, ?)" + replace_columns(
-    "channel, chat, owner", "session"
-)
-_SET_POSITION: Final = "INSERT INTO channel_positions (channel, position) VALUES (?, ?)" + replace_columns(
-    "channel", "position"
-)
+_PAIR: Final = put_row("channel_senders", "channel, sender", "owner, name, at")
+_USE_SESSION: Final = put_row("channel_chats", "channel, chat, owner", "session")
+_SET_POSITION: Final = put_row("channel_positions", "channel", "position")
 _ENTER: Final = "INSERT INTO channel_inbox (channel, id, proof, owner, at, number, state, body) VALUES"
 _KNOWN_SECONDS: Final = 24 * 3600.0
 """How long the ids and signatures of answered messages are stored. A signature is valid for minutes only."""
@@ -28,56 +21,48 @@ _message: Final = msgspec.json.Decoder(IncomingMessage)
 
 
 class StoredChannels:
-    """Stores the state of channels."""
+    """Stores the state of channels. Implements `ChannelBook`."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     async def senders(self, channel: str) -> Sequence[ChannelSender]:
-        """Return the people who were paired with this channel, the first paired first."""
         sql = f"SELECT {_SENDER} FROM channel_senders WHERE channel = ? ORDER BY at, sender"
         return [ChannelSender(*row) for row in await self._database.fetch_all(sql, (channel,))]
 
     async def find_sender(self, channel: str, sender: str) -> ChannelSender | None:
-        """Return this person, or None if they are not paired with the channel."""
         sql = f"SELECT {_SENDER} FROM channel_senders WHERE channel = ? AND sender = ?"
         row = await self._database.fetch_one(sql, (channel, sanitize(sender)))
         return None if row is None else ChannelSender(*row)
 
     async def pair(self, sender: ChannelSender) -> None:
-        """Let this person write to the gateway. Replaces what was stored about them."""
         texts = (sender.channel, sender.sender, sender.owner, sender.name)
         await self._database.execute(_PAIR, (*map(sanitize, texts), sender.at or self._clock()))
 
     async def unpair(self, channel: str, sender: str) -> bool:
-        """Let this person write no more. Return False if they were not paired."""
         sql = "DELETE FROM channel_senders WHERE channel = ? AND sender = ?"
         return await self._database.execute(sql, (channel, sanitize(sender))) > 0
 
     async def session_of(self, channel: str, chat: str, *, owner: str) -> str:
-        """Return the session of this chat; empty if it has none."""
         sql = "SELECT session FROM channel_chats WHERE channel = ? AND chat = ? AND owner = ?"
         row = await self._database.fetch_one(sql, (channel, sanitize(chat), sanitize(owner)))
         return "" if row is None else str(row[0])
 
     async def use_session(self, channel: str, chat: str, session: str, *, owner: str) -> None:
-        """Continue this chat in this session."""
         await self._database.execute(_USE_SESSION, (channel, sanitize(chat), sanitize(owner), session))
 
     async def chats(self, channel: str, *, owner: str) -> Sequence[str]:
-        """Return the chats of this channel that have a session of this owner."""
         sql = "SELECT chat FROM channel_chats WHERE channel = ? AND owner = ? ORDER BY chat"
         return [chat for (chat,) in await self._database.fetch_all(sql, (channel, sanitize(owner)))]
 
     async def position(self, channel: str) -> str:
-        """Return how far the channel has read its feed; empty at its first start."""
         sql = "SELECT position FROM channel_positions WHERE channel = ?"
         row = await self._database.fetch_one(sql, (channel,))
         return "" if row is None else str(row[0])
 
     async def take(self, channel: str, messages: Sequence[InboxMessage], position: str = "") -> Sequence[Receipt]:
-        """Store these messages and the new position, all or none. Return a receipt for each message: is it new?"""
+        """Store new messages together with the position behind them, so that none is lost or comes twice."""
         now = self._clock()
 
         async def work(connection: TableConnection) -> list[Receipt]:
@@ -92,8 +77,7 @@ class StoredChannels:
 
         return await self._database.write(work)
 
-    async def unanswered(self, channel: str) -> Sequence[InboxMessage]:
-        """Return the messages that are not `done`, the oldest first."""
+    async def unanswered_messages(self, channel: str) -> Sequence[InboxMessage]:
         sql = (
             "SELECT body, owner, state, sent FROM channel_inbox WHERE channel = ? AND state <> 'done'"
             " AND body IS NOT NULL ORDER BY at, number"
@@ -101,7 +85,6 @@ class StoredChannels:
         return [_decode(row) for row in await self._database.fetch_all(sql, (channel,))]
 
     async def set_state(self, channel: str, message_id: str, state: InboxState, sent: int = 0) -> None:
-        """Note how far the answer is, and how many parts of it have gone out. With `done` the content is removed."""
         cleared = ", body = NULL" if state == "done" else ""
         sql = f"UPDATE channel_inbox SET state = ?, sent = ?{cleared} WHERE channel = ? AND id = ?"
         await self._database.execute(sql, (state, sent, channel, sanitize(message_id)))

@@ -5,8 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.store.tables.database import TableConnection
-from handspan.store.tables.store import LastingDatabase
+from handspan.store.tables.database import Database, TableConnection
 
 COUNTED: Final = ("sessions", "messages", "calls", "questions", "agents", "tokens", "devices", "memories")
 _FAULTS: Final = {
@@ -16,6 +15,17 @@ _FAULTS: Final = {
     ),
     "messages without a session": (
         "SELECT COUNT(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = messages.session)"
+    ),
+    "versions without a session": (
+        "SELECT COUNT(*) FROM left_messages"
+        " WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = left_messages.session)"
+    ),
+    "marks without a session": (
+        "SELECT COUNT(*) FROM context_marks"
+        " WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = context_marks.session)"
+    ),
+    "words without a session": (
+        "SELECT COUNT(*) FROM searched WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = searched.session)"
     ),
     "usage without a session": (
         "SELECT COUNT(*) FROM usage WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = usage.session)"
@@ -36,7 +46,7 @@ class StoreCheck(Struct, frozen=True):
     """How many rows each fault has; empty when all is well."""
 
 
-async def check_database(database: LastingDatabase) -> StoreCheck:
+async def check_database(database: Database) -> StoreCheck:
     """Return the check of a database that is not open yet. It is opened for this, and closed again."""
     await database.open()
     try:

@@ -1,4 +1,4 @@
-"""Devices (SPEC W10, T5) and the tools of pages (graph.md 3.2, 5.5), as rows."""
+"""Devices (SPEC W10, T5), the tools of pages (graph.md 3.2, 5.5), and answers by their ids (SPEC F2), as rows."""
 
 import time
 from collections.abc import Sequence
@@ -7,19 +7,18 @@ from typing import Final
 import msgspec
 
 from handspan.core.calls import decode_facts
-from handspan.core.records import DeviceRow
+from handspan.core.records import DeviceRow, ResponseRow
 from handspan.core.store import MAX_TOOL_SETS
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection, join_unit
-from handspan.store.tables.rows import ALL_ROWS, Row, replace_columns
+from handspan.store.tables.rows import ALL_ROWS, Row, put_row
 
 _DEVICE: Final = "owner, id, label, name, last_seen, tools, gone, changed, token"
-_SAVE_DEVICE: Final = f"INSERT INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" + replace_columns(
-    "owner, id", _DEVICE
-)
-_SAVE_TOOLS: Final = "INSERT INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)" + replace_columns(
-    "client, set_id", "tools, at"
-)
+_SAVE_DEVICE: Final = put_row("devices", "owner, id", _DEVICE.removeprefix("owner, id, "))
+_SAVE_TOOLS: Final = put_row("browser_tools", "client, set_id", "tools, at")
+_RESPONSE: Final = "id, owner, client, session, length, body, input"
+_SAVE_RESPONSE: Final = put_row("responses", "id", f"{_RESPONSE.removeprefix('id, ')}, at")
+_THIS_RESPONSE: Final = "WHERE id = ? AND owner = ? AND client = ?"
 _COUNT_TOOLS: Final = "SELECT COUNT(*) FROM browser_tools WHERE client = ?"
 _OLD_TOOLS: Final = (
     "SELECT set_id FROM browser_tools WHERE client = ? AND set_id <> '' ORDER BY at DESC LIMIT ? OFFSET ?"
@@ -27,25 +26,23 @@ _OLD_TOOLS: Final = (
 
 
 class StoredDevices:
-    """Stores the devices of all owners."""
+    """Stores the devices of all owners. Implements `DeviceBook`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str | None = None) -> Sequence[DeviceRow]:
-        """Return every device of every owner, or of one."""
         where, values = ("", ()) if owner is None else (" WHERE owner = ?", (sanitize(owner),))
         rows = await self._database.fetch_all(f"SELECT {_DEVICE} FROM devices{where} ORDER BY owner, id", values)
         return [_decode_device(row) for row in rows]
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
-        """Store these devices, all or none. A device replaces the one with the same owner and id."""
-        await self._database.execute_many(_SAVE_DEVICE, [_encode_device(row) for row in rows])
+        encoded = [_encode_device(row) for row in rows]
+        await self._database.write(lambda connection: connection.execute_many(_SAVE_DEVICE, encoded))
 
     async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
-        """Remove these devices, each given as owner and id; all or none."""
         sql, keys = "DELETE FROM devices WHERE owner = ? AND id = ?", [(sanitize(owner), id_) for owner, id_ in devices]
-        await self._database.execute_many(sql, keys)
+        await self._database.write(lambda connection: connection.execute_many(sql, keys))
 
 
 def _encode_device(row: DeviceRow) -> Row:
@@ -60,23 +57,17 @@ def _decode_device(row: Row) -> DeviceRow:
 
 
 class StoredBrowserTools:
-    """Stores the tools that each client has set up, and the sets of tools that came with its requests."""
+    """Stores the tools that each client has set up, and the sets that came with its requests. A `ToolSetBook`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def find(self, client: str, set_id: str = "") -> bytes | None:
-        """Return this set of the client; without an id, the tools that it has set up. None if there are none."""
         sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
         row = await self._database.fetch_one(sql, key)
         return None if row is None else bytes(row[0])
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Store this set; without an id, replace the tools that the client has set up.
-
-        At most `MAX_TOOL_SETS` sets stay, beside those in use.
-        """
-
         async def work(connection: TableConnection) -> None:
             await connection.execute(_SAVE_TOOLS, (client, set_id, tools, time.time()))
             if await connection.fetch_value(_COUNT_TOOLS, (client,)) > MAX_TOOL_SETS:
@@ -98,3 +89,27 @@ async def _remove_old_tools(client: str, connection: TableConnection) -> None:
     in_use = {origin.connection.partition(":")[2] for origin in own if origin.connection}
     keys = [(client, set_id) for (set_id,) in old if set_id not in in_use]
     await connection.execute_many("DELETE FROM browser_tools WHERE client = ? AND set_id = ?", keys)
+
+
+class StoredResponses:
+    """Stores answers by their ids. Implements `ResponseBook`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, response_id: str, *, owner: str, client: str) -> ResponseRow | None:
+        key = (sanitize(response_id), sanitize(owner), client)
+        row = await self._database.fetch_one(f"SELECT {_RESPONSE} FROM responses {_THIS_RESPONSE}", key)
+        if row is None:
+            return None
+        response, of, token, session, length, body, given = row
+        return ResponseRow(response, of, token, session, length=length, body=bytes(body), input=bytes(given))
+
+    async def save(self, row: ResponseRow) -> None:
+        values = (row.id, sanitize(row.owner), row.client, row.session, row.length, row.body, row.input, time.time())
+        await self._database.write(lambda connection: connection.execute(_SAVE_RESPONSE, values))
+
+    async def delete(self, response_id: str, *, owner: str, client: str) -> bool:
+        key = (sanitize(response_id), sanitize(owner), client)
+        sql = f"DELETE FROM responses {_THIS_RESPONSE}"
+        return await self._database.write(lambda connection: connection.execute(sql, key)) > 0

@@ -7,12 +7,14 @@ on one thread.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from handspan.core.errors import StoreError
 from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
@@ -41,16 +43,22 @@ Work: TypeAlias = Callable[[TableConnection], Coroutine[Any, Any, _T]]
 
 
 class Database(Protocol):
-    """A database that is open."""
+    """A database: `open`, then `write` and `read`, then `close`."""
+
+    async def open(self) -> None:
+        """Create or open it, and run the missing migrations. Raises `StoreError` when it can't be used."""
+
+    async def close(self) -> None:
+        """Finish all writes, then close it."""
+
+    async def check_writes(self) -> str:
+        """Return why the database takes no writes, with a remedy; empty when it takes them."""
 
     def write(self, work: Work[_T]) -> "asyncio.Future[_T]":
         """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
 
     def execute(self, sql: str, values: Row = ()) -> "asyncio.Future[int]":
         """Begin a write of one statement. The future has the number of changed rows."""
-
-    def execute_many(self, sql: str, rows: Sequence[Row]) -> "asyncio.Future[int]":
-        """Begin a write of one statement for each of these rows; all or none."""
 
     async def read(self, work: Work[_T]) -> _T:
         """Return the value of a work that reads, in one transaction: all rows are of one moment."""
@@ -118,7 +126,6 @@ class AllWorks(Struct, frozen=True):
     works: tuple[Work[Any], ...]
 
     async def __call__(self, connection: TableConnection) -> None:
-        """Run them in their order."""
         for work in self.works:
             await work(connection)
 
@@ -141,27 +148,47 @@ async def join_unit(database: Database, work: Work[Any]) -> None:
         unit.add(work)
 
 
-class UnitBlock:
-    """`async with`: all writes that join the unit inside the block are committed as one when the block ends.
+@contextlib.asynccontextmanager
+async def unit_of_work(database: Database, within: float | None = None) -> AsyncIterator[None]:
+    """Commit all writes that join the unit inside the block as one when the block ends.
 
     The end acknowledges all of them, or raises. The writes happen even when the block fails or is cancelled: what they
     record has happened.
     """
+    if unit_around(database) is not None:  # an inner block is part of the outer one
+        yield
+        return
+    unit = UnitOfWork(database, within)
+    before = _unit.set(unit)
+    try:
+        yield
+    finally:
+        _unit.reset(before)
+        unit.is_open = False
+        await unit.flush()
 
-    def __init__(self, database: Database, within: float | None = None) -> None:
-        self._database = database
-        self._within = within
 
-    async def __aenter__(self) -> None:
-        is_inner = unit_around(self._database) is not None  # an inner block is part of the outer one
-        self._unit = None if is_inner else UnitOfWork(self._database, self._within)
-        self._before = _unit.set(self._unit) if self._unit is not None else None
+def future_here(other: asyncio.AbstractEventLoop | None) -> asyncio.Future[Any]:
+    """Return a future of the running loop; without one, of the other loop.
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._unit is not None and self._before is not None:
-            _unit.reset(self._before)
-            self._unit.is_open = False
-            await self._unit.flush()
+    No loop runs when a task is closed after its loop has ended, and writes in its `finally`: that write still happens.
+    """
+    try:
+        return asyncio.get_running_loop().create_future()
+    except RuntimeError:
+        if other is None:
+            raise
+        return other.create_future()
+
+
+def check_version(version: int, known: int, database: str, setting: str) -> int:
+    """Return the number of steps that the database has. Raises `StoreError` if a newer version wrote it."""
+    if version > known:
+        raise StoreError(
+            f"The database {database} is of version {version}, and this Handspan knows versions up to "
+            f"{known}. Use the newer Handspan that wrote it, or set another {setting}."
+        )
+    return version
 
 
 def set_futures(outcomes: Iterable["WriteOutcome"]) -> None:

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
-
 from handspan.core.calls import MAX_NOTES, Note, cut_note
-from handspan.core.records import CallStatus
+from handspan.core.records import CallFilter, CallStatus
 from handspan.core.values import encode, sanitize
 from handspan.store.journal_clock import JournalTime
 from handspan.store.tables.database import Database, TableConnection
-from handspan.store.tables.rows import RECORD, PageCursor, Row, replace_columns
+from handspan.store.tables.rows import NOT_DELETED, RECORD, PageCursor, Row, put_row
 
 # Exactly the conditions of the indexes `calls_open` and `calls_failed`: else SQLite does not use a partial index.
 _OPEN: Final = "state <> 'done'"
@@ -43,21 +41,8 @@ _REMOVE: Final = f"DELETE FROM calls WHERE id = ? AND {_CAN_GO}"
 _REMOVE_QUESTIONS: Final = (
     "DELETE FROM questions WHERE call_id = ? AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = questions.call_id)"
 )
+_STORE_TIME: Final = put_row("journal_time", "id", "believed, seen")
 _REMOVE_WITHOUT_CALL: Final = "DELETE FROM questions WHERE call_id = '' AND expires_at < ?"
-
-
-class CallFilter(Struct, frozen=True):
-    """Which calls are wanted; None accepts any value."""
-
-    session: str | None = None
-    tool: str | None = None
-    origin: str | None = None
-    """A kind, or a kind with its name."""
-    status: CallStatus | None = None
-    since: float | None = None
-    """Seconds since 1970: calls that began then or later."""
-    until: float | None = None
-    """Calls that began earlier than this."""
 
 
 # A quantile (50 or 95 percent) is the smallest time that this share of the calls does not exceed: the duration of the
@@ -77,6 +62,12 @@ def timings_query(owner: str, wanted: CallFilter) -> tuple[str, Row]:
     return _TIMINGS.format(where), values
 
 
+def open_query(owner: str, session: str | None) -> tuple[str, Row]:
+    """Return the statement and its values for the owner's calls without a result, the oldest first."""
+    where, values = _where(owner, CallFilter(session=session, status="open"))
+    return f"SELECT {RECORD} FROM calls WHERE {where} ORDER BY at, id", values
+
+
 def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -> tuple[str, Row]:
     """Return the statement and its values for the owner's calls before the cursor, the newest first."""
     where, values = _where(owner, wanted)
@@ -86,7 +77,7 @@ def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -
 
 def _where(owner: str, wanted: CallFilter) -> tuple[str, Row]:
     """Return the SQL condition for the owner's calls that fit the filter, and its values."""
-    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
+    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted), (NOT_DELETED, ())]
     return " AND ".join(sql for sql, _ in terms), tuple(value for _, given in terms for value in given)
 
 
@@ -118,6 +109,7 @@ def _origin_term(origin: str) -> tuple[str, Row]:
 
 
 def _status_term(status: CallStatus) -> tuple[str, Row]:
+    """Return the SQL that selects calls with this status, and its values."""
     match status:
         case "open":
             return _OPEN, ()
@@ -160,8 +152,7 @@ async def load_journal_time(connection: TableConnection) -> JournalTime | None:
 
 async def store_journal_time(database: Database, now: JournalTime) -> None:
     """Store the time of the journal for the next process."""
-    sql = "INSERT INTO journal_time (id, believed, seen) VALUES (1, ?, ?)" + replace_columns("id", "believed, seen")
-    await database.execute(sql, (now.believed, now.seen))
+    await database.execute(_STORE_TIME, (1, now.believed, now.seen))
 
 
 async def prune(database: Database, before: float) -> int:

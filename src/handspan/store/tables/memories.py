@@ -3,7 +3,6 @@
 import heapq
 import os
 import re
-import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +15,7 @@ from handspan.core.records import FoundMemory, MemoryFilter, MemoryRecord
 from handspan.core.store import MAX_MEMORIES
 from handspan.core.values import JsonObject, encode, sanitize
 from handspan.store.tables.database import Database, TableConnection
-from handspan.store.tables.rows import ALL_ROWS, Row
+from handspan.store.tables.rows import ALL_ROWS, Row, missing
 
 _COLUMNS: Final = "id, owner, at, thread, kind, category, content, metadata"
 _INSERT: Final = (
@@ -29,16 +28,15 @@ _read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class StoredMemories:
-    """Stores memories. Raises `ToolError` (`file_not_found`) for a memory that the owner does not have."""
+    """Stores memories. Implements `MemoryBook`."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
     ) -> MemoryRecord:
-        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MAX_MEMORIES`."""
         texts = (sanitize(thread), kind, sanitize(category), sanitize(content))
         memory = MemoryRecord(os.urandom(16).hex(), sanitize(owner), self._clock(), *texts, metadata)
         row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MAX_MEMORIES)
@@ -47,40 +45,39 @@ class StoredMemories:
         return memory
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
-        """Return this memory."""
         sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (sanitize(memory_id), sanitize(owner))
         row = await self._database.fetch_one(sql, key)
         if row is None:
-            raise _missing(memory_id)
+            raise missing("memory", memory_id)
         return _memory(row)
 
     async def change(self, memory_id: str, content: str, metadata: JsonObject | None, *, owner: str) -> None:
-        """Replace the content, and the metadata unless it is None."""
         sql = "UPDATE memories SET content = ?, metadata = COALESCE(?, metadata) WHERE id = ? AND owner = ?"
         encoded = None if metadata is None else encode(metadata)
         await self._write_one(memory_id, sql, (sanitize(content), encoded, sanitize(memory_id), sanitize(owner)))
 
     async def delete(self, memory_id: str, *, owner: str) -> None:
-        """Remove this memory."""
         sql = "DELETE FROM memories WHERE id = ? AND owner = ?"
         await self._write_one(memory_id, sql, (sanitize(memory_id), sanitize(owner)))
 
     async def all(self, *, owner: str, limit: int) -> list[MemoryRecord]:
-        """Return the newest memories, the newest first."""
         return list(await self._database.read(partial(_select, owner, MemoryFilter(), limit=limit)))
 
     async def search(
         self, query: str, wanted: MemoryFilter, *, owner: str, limit: int, least: float = 0.0
     ) -> list[FoundMemory]:
-        """Return memories with some of the words and a score of at least `least`.
+        """Return the memories that fit these words best."""
+        words = word_patterns(query)
 
-        The best are first; of those with equal scores the newest.
-        """
-        return await self._database.read(partial(_search, query, wanted, owner, limit, least))
+        async def work(connection: TableConnection) -> list[FoundMemory]:
+            memories = await _select(owner, wanted, connection)
+            scored = (FoundMemory(memory, _score(words, memory.content)) for memory in memories)
+            good = (found for found in scored if found.score > 0 and found.score >= least)
+            return heapq.nlargest(limit, good, key=lambda found: found.score)
+
+        return await self._database.read(work)
 
     async def forget(self, wanted: MemoryFilter, *, owner: str) -> int:
-        """Remove the memories that fit the filter and return their number."""
-
         async def work(connection: TableConnection) -> int:
             ids = [(memory.id,) for memory in await _select(owner, wanted, connection)]
             await connection.execute_many("DELETE FROM memories WHERE id = ?", ids)
@@ -90,7 +87,7 @@ class StoredMemories:
 
     async def _write_one(self, memory_id: str, sql: str, values: Row) -> None:
         if await self._database.execute(sql, values) == 0:
-            raise _missing(memory_id)
+            raise missing("memory", memory_id)
 
 
 def word_patterns(query: str) -> list[re.Pattern[str]]:
@@ -118,15 +115,6 @@ def _has_no_capitals(letter: str) -> bool:
     return letter.isalpha() and letter.lower() == letter.upper()
 
 
-async def _search(
-    query: str, wanted: MemoryFilter, owner: str, limit: int, least: float, connection: TableConnection
-) -> list[FoundMemory]:
-    words = word_patterns(query)
-    scored = (FoundMemory(memory, _score(words, memory.content)) for memory in await _select(owner, wanted, connection))
-    good = (found for found in scored if found.score > 0 and found.score >= least)
-    return heapq.nlargest(limit, good, key=lambda found: found.score)
-
-
 def _score(words: list[re.Pattern[str]], content: str) -> float:
     """Return the share of the words that the content has: 0 to 1."""
     text = normalize(content)
@@ -149,9 +137,5 @@ async def _select(
 
 def _memory(row: Row) -> MemoryRecord:
     memory_id, owner, at, thread, kind, category, content, metadata = row
-    return MemoryRecord(memory_id, owner, at, thread, kind, category, content, _read_object(metadata))
-
-
-def _missing(memory_id: str) -> ToolError:
-    text = f"There is no memory {memory_id[:60]!r}: it was never made, is not yours, or was deleted."
-    return ToolError("file_not_found", text)
+    known = _read_object(metadata)
+    return MemoryRecord(memory_id, owner, at, thread, kind=kind, category=category, content=content, metadata=known)

@@ -8,22 +8,19 @@ import msgspec
 from handspan.core.records import Pin
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database
-from handspan.store.tables.rows import Row, replace_columns
+from handspan.store.tables.rows import Row, put_row
 
 _COLUMNS: Final = "owner, origin, name, fingerprint, definition"
-_SAVE: Final = f"INSERT INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)" + replace_columns(
-    "owner, origin, name", "fingerprint, definition"
-)
+_SAVE: Final = put_row("pins", "owner, origin, name", "fingerprint, definition")
 
 
 class StoredPins:
-    """Stores pins."""
+    """Stores pins. Implements `Pins`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
-        """Return the owner's pins, or those of one origin; sorted by origin and name."""
         fits = "owner = ? AND (?/*text*/ IS NULL OR origin = ?)"
         sql = f"SELECT {_COLUMNS} FROM pins WHERE {fits} ORDER BY origin, name"
         wanted = None if origin is None else sanitize(origin)
@@ -31,15 +28,14 @@ class StoredPins:
         return [_pin(row) for row in rows]
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
-        """Return the pin of this tool, or None."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ? AND origin = ? AND name = ?"
         key = (sanitize(owner), sanitize(origin), sanitize(name))
         row = await self._database.fetch_one(sql, key)
         return None if row is None else _pin(row)
 
     async def set(self, *pins: Pin) -> None:
-        """Store these pins, all or none. A pin replaces the one with the same owner, origin and name."""
-        await self._database.execute_many(_SAVE, [_values(pin) for pin in pins])
+        rows = [_values(pin) for pin in pins]
+        await self._database.write(lambda connection: connection.execute_many(_SAVE, rows))
 
 
 def _values(pin: Pin) -> Row:
@@ -49,4 +45,4 @@ def _values(pin: Pin) -> Row:
 
 def _pin(row: Row) -> Pin:
     owner, origin, name, fingerprint, definition = row
-    return Pin(owner, origin, name, fingerprint, msgspec.json.decode(definition))
+    return Pin(owner, origin, name, fingerprint, definition=msgspec.json.decode(definition))

@@ -4,7 +4,6 @@ An answer with "always" or "never" is a row, too: a rule. `StoredRules.forget` t
 restart, and its first answer wins.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -17,19 +16,19 @@ from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.records import Rule
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection
-from handspan.store.tables.rows import Row, replace_columns
+from handspan.store.tables.rows import NOT_DELETED, Row, marks, put_row
 
 EXPIRED: Final = Answer("expired")
 
 _IS_OPEN: Final = (
-    "answer IS NULL AND expires_at > ?"
+    f"answer IS NULL AND expires_at > ? AND {NOT_DELETED}"
     " AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = questions.call_id AND calls.state = 'done')"
 )
 
+_NEW: Final = "id, call_id, owner, session, asked_at, expires_at, body"
+_ADD: Final = f"INSERT INTO questions ({_NEW}) VALUES ({marks(_NEW)})"
 _RULE: Final = "owner, kind, tool, fingerprint, subject, answer"
-_SAVE_RULE: Final = f"INSERT INTO rules ({_RULE}, at) VALUES (?, ?, ?, ?, ?, ?, ?)" + replace_columns(
-    "owner, kind, tool, fingerprint, subject", "answer, at"
-)
+_SAVE_RULE: Final = put_row("rules", "owner, kind, tool, fingerprint, subject", "answer, at")
 _FIND_RULE: Final = (
     "SELECT answer FROM rules WHERE owner = ? AND kind = ? AND tool = ? AND fingerprint = ? AND subject = ?"
 )
@@ -39,24 +38,21 @@ _answer_decoder: Final = msgspec.json.Decoder(Answer)
 
 
 class StoredQuestions:
-    """Stores questions. `ask` does not wait for an answer: the call waits, and calls `ask` again when it continues."""
+    """Stores questions. Implements `QuestionBook`: `ask` does not wait for an answer, the call asks again later."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer | None:
-        """Return the answer, or the owner's rule. Return `expired` after the question's time, None while it is open.
-
-        A new question is stored.
-        """
+        """Return the answer, or the owner's rule; `expired` after the question's time, None while it is open."""
         answer = await self._database.write(partial(_ask, question, encode(question), self._clock()))
         if answer is None:
             opened()
         return answer
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
-        """Return the questions that this owner can answer now. `expires_in` is the time that is left."""
+        """Return the questions that no person has answered and whose time is not over."""
         now = self._clock()
         sql = f"SELECT body, expires_at FROM questions WHERE owner = ? AND {_IS_OPEN}"
         values: Row = (sanitize(owner), now)
@@ -67,37 +63,31 @@ class StoredQuestions:
         return [structs.replace(_question_decoder.decode(body), expires_in=until - now) for body, until in rows]
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer the owner's question. Return False if it is not open, or if it belongs to another owner."""
         if answer.decision == "expired":  # only the clock decides that
             return False
         return await self._database.write(
             partial(_answer, sanitize(question_id), answer, sanitize(owner), self._clock())
         )
 
+    async def take_back(self, question_id: str, *, owner: str) -> bool:
+        sql = f"UPDATE questions SET answer = ?, answered_at = ? WHERE id = ? AND owner = ? AND {_IS_OPEN}"
+        now = self._clock()
+        values = (encode(EXPIRED), now, sanitize(question_id), sanitize(owner), now)
+        return await self._database.execute(sql, values) == 1
+
 
 async def _ask(question: Question, body: bytes, now: float, connection: TableConnection) -> Answer | None:
     """Return the stored answer or a rule; else store the question, if it is new."""
-    question_id = sanitize(question.id)
     sql = "SELECT answer, expires_at FROM questions WHERE id = ? AND owner = ?"
-    asked = await connection.fetch_one(sql, (question_id, sanitize(question.owner)))
+    asked = await connection.fetch_one(sql, (sanitize(question.id), sanitize(question.owner)))
     if asked is not None:
         answer, expires_at = asked
         return _answer_decoder.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
     rule = await _find_rule(question, connection)
     if rule is not None:
         return rule
-    await connection.execute(
-        "INSERT INTO questions (id, call_id, owner, session, asked_at, expires_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            question_id,
-            sanitize(question.call_id),
-            sanitize(question.owner),
-            sanitize(question.session),
-            now,
-            now + question.expires_in,
-            body,
-        ),
-    )
+    texts = map(sanitize, (question.id, question.call_id, question.owner, question.session))
+    await connection.execute(_ADD, (*texts, now, now + question.expires_in, body))
     return None
 
 
@@ -122,24 +112,21 @@ async def expire_questions(call_id: str, now: float, connection: TableConnection
 
 
 class StoredRules:
-    """Stores rules. A question finds its rule in the transaction that asks it."""
+    """Stores rules. Implements `RuleBook`. A question finds its rule in the transaction that asks it."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     async def all(self, *, owner: str) -> Sequence[Rule]:
-        """Return the owner's rules, sorted by tool and subject."""
         sql = f"SELECT {_RULE} FROM rules WHERE owner = ? ORDER BY tool, subject, kind, fingerprint"
         rows = await self._database.fetch_all(sql, (sanitize(owner),))
         return [_decode_rule(row) for row in rows]
 
     async def remember(self, rule: Rule) -> None:
-        """Store this rule, in place of one for the same owner, kind, tool, definition and subject."""
         await self._database.write(partial(_save_rule, rule, self._clock()))
 
     async def forget(self, tool: str, *, owner: str) -> int:
-        """Take the owner's "always" and "never" about this tool back, and return the number of these rules."""
         sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (sanitize(owner), sanitize(tool))
         return await self._database.execute(sql, values)
 
@@ -157,7 +144,7 @@ async def _find_rule(question: Question, connection: TableConnection) -> Answer 
 
 def _decode_rule(row: Row) -> Rule:
     owner, kind, tool, fingerprint, subject, answer = row
-    return Rule(owner, kind, tool, fingerprint, subject, _answer_decoder.decode(answer))
+    return Rule(owner, kind, tool, fingerprint, subject=subject, answer=_answer_decoder.decode(answer))
 
 
 def _rule_key(of: Rule | Question) -> Row:

@@ -6,10 +6,12 @@
   answered, and gets the answer under the same id.
 - A call that waits for a client, a person or a page stays open until its time is over. While a person is asked to log
   in for a client's call, the time of that call stands still.
+- What a request to a model has reserved of a budget is released.
 - A running turn is closed, not continued, and has an end that says so (SPEC L7); or it waits for its open calls.
 """
 
-from collections.abc import Container, Set
+from collections import defaultdict
+from collections.abc import AsyncIterator, Container, Set
 from typing import Final
 
 import msgspec
@@ -21,12 +23,13 @@ from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
 from handspan.core.titles import make_title
 from handspan.core.values import sanitize
-from handspan.store.tables.conversations import append_messages
+from handspan.store.tables.budgets import RELEASE_LOST
+from handspan.store.tables.calls import enter_done
 from handspan.store.tables.database import TableConnection
-from handspan.store.tables.ledger import enter_done
+from handspan.store.tables.messages import append_messages
 from handspan.store.tables.questions import expire_questions
 from handspan.store.tables.rows import RECORD, decode_record
-from handspan.store.tables.turn_ends import store_end
+from handspan.store.tables.turns import store_end
 
 _message: Final = msgspec.json.Decoder(Message)
 
@@ -38,45 +41,45 @@ class UnfinishedWork:
         self,
         connection: TableConnection,
         now: float,
-        lost: Set[str],
-        has_result: Container[str] = (),
-        *,
-        has_nodes: bool = False,
+        lost: Set[str | None],
+        ids_with_result: Container[str] = (),
     ) -> None:
-        """`lost`: the leases of processes that are gone (`lost_leases`). `has_result`: calls whose result this process
-        is about to write; they are left alone. `has_nodes`: turns that were handed over are left to the nodes."""
+        """`lost`: the leases of processes that are gone (`lost_leases`).
+
+        `ids_with_result`: the calls whose result this process is about to write. They are left alone.
+        """
         self._connection = connection
         self._now = now
         self._lost = lost
-        self._has_result = has_result
-        self._has_nodes = has_nodes
+        self._ids_with_result = ids_with_result
 
     async def recover(self) -> Recovery:
         """Close everything that no process works on."""
-        interrupted, unknown, repeatable, expired, waiting = [], [], [], [], []
+        found = defaultdict[str, list[str]](list)
+        """Ids by the fields of `Recovery`."""
         for record, lease in await self._open_calls():
             failure = await self._failure_of(record, lease)
             if failure is None:
                 if record.state != "started" or await self._let_wait(record, lease):
-                    waiting.append(record.id)
+                    found["waiting"].append(record.id)
                 continue
             await self._close(record, failure)
             if failure.code == "interrupted":
-                interrupted.append(record.id)
+                found["interrupted"].append(record.id)
             elif record.state == "started":
-                unknown.append(record.id)
-                repeatable += [record.id] if record.tool.read_only else []
+                found["unknown_outcome"].append(record.id)
+                if record.tool.read_only:
+                    found["repeatable"].append(record.id)
             else:
-                expired.append(record.id)
-        closed = [session for session in await self._abandoned_sessions() if await self._close_turn(*session)]
-        return Recovery(
-            tuple(interrupted),
-            tuple(unknown),
-            tuple(repeatable),
-            tuple(expired),
-            tuple(waiting),
-            tuple(session for session, _, _ in closed),
-        )
+                found["expired"].append(record.id)
+        for session, owner, length in await self._abandoned_sessions():
+            if await self._close_turn(session, owner, length):
+                found["closed"].append(session)
+        for lease in self._lost:
+            if lease is not None:
+                await self._connection.execute(RELEASE_LOST, (lease,))
+        answered = tuple([one async for one in self._answered_sessions()])
+        return Recovery(**{field: tuple(ids) for field, ids in found.items()}, answered=answered)
 
     async def expire(self) -> tuple[str, ...]:
         """Close only the calls that waited too long, and return their ids."""
@@ -93,11 +96,10 @@ class UnfinishedWork:
 
     async def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
         """Return every call without a result, with its lease. Leave out calls whose result is about to be written."""
-        rows = await self._connection.fetch_all(
-            f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id"
-        )
-        found = [(decode_record(row[:-1]), row[-1]) for row in rows]
-        return [(record, lease) for record, lease in found if record.id not in self._has_result]
+        sql = f"SELECT {RECORD}, run AS lease FROM calls WHERE state <> 'done' ORDER BY at, id"
+        rows = await self._connection.fetch_all(sql)
+        found = [(decode_record(tuple(fields)), lease) for *fields, lease in rows]
+        return [(record, lease) for record, lease in found if record.id not in self._ids_with_result]
 
     def _is_alive(self, lease: str | None) -> bool:
         return lease is not None and lease not in self._lost
@@ -154,11 +156,19 @@ class UnfinishedWork:
     async def _abandoned_sessions(self) -> list[tuple[str, str, int]]:
         """Return id, owner and length of the sessions whose turn no process runs."""
         rows = await self._connection.fetch_all("SELECT id, owner, length, run FROM sessions WHERE state = 'running'")
-        return [
-            (session, owner, length)
-            for session, owner, length, lease in rows
-            if not self._is_alive(lease) and not (lease is None and self._has_nodes)
-        ]
+        return [(session, owner, length) for session, owner, length, lease in rows if lease in self._lost]
+
+    async def _answered_sessions(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield id and owner of the sessions that wait for calls which all have their results.
+
+        Their process ended between the last result and the rest of the turn. A turn that waits for a page is left to
+        that page, which sends its results again (graph.md 5.6).
+        """
+        sql = "SELECT id, owner, open_calls FROM sessions WHERE state = 'waiting' AND open_calls IS NOT NULL"
+        for session, owner, opened in await self._connection.fetch_all(sql):
+            records = [await self._find_record(call, owner) for call in msgspec.json.decode(opened)]
+            if all(one is not None and one.state == "done" and one.tool.answered_by != "request" for one in records):
+                yield session, owner
 
     async def _close_turn(self, session: str, owner: str, length: int) -> bool:
         """Add the results of the last calls, and end the turn.
@@ -191,7 +201,7 @@ class UnfinishedWork:
         """Name a session that has no name by its first message, as at every end of a turn."""
         first = await self._find_message(session, 1)
         title = "" if first is None else make_title([first])
-        sql = "UPDATE sessions SET name = ? WHERE id = ? AND name = ''"
+        sql = "UPDATE sessions SET name = ?, name_indexed = FALSE WHERE id = ? AND name = ''"
         await self._connection.execute(sql, (sanitize(title), session))
 
     async def _find_result(self, call: CallPart, session: str, owner: str) -> ToolResult | None:
@@ -199,22 +209,27 @@ class UnfinishedWork:
 
         A call that the ledger does not know never ran: enter it as interrupted.
         """
-        sql = f"SELECT {RECORD} FROM calls WHERE id = ? AND owner = ?"
-        row = await self._connection.fetch_one(sql, (call.id, owner))
-        if row is None:
+        stored = await self._find_record(call.id, owner)
+        if stored is None:
             failure = _interrupted_failure(call.name)
-            record = CallRecord(call.id, call.name, UNKNOWN_TOOL, call.arguments, owner, session, "", self._now)
+            record = CallRecord(
+                call.id, call.name, UNKNOWN_TOOL, call.arguments, owner=owner, session=session, agent="", at=self._now
+            )
             await enter_done(record, failure, self._connection)
             await expire_questions(call.id, self._now, self._connection)
             return failure
-        result = decode_record(row).result
-        return None if isinstance(result, msgspec.UnsetType) else result
+        return None if isinstance(stored.result, msgspec.UnsetType) else stored.result
+
+    async def _find_record(self, call: str, owner: str) -> CallRecord | None:
+        row = await self._connection.fetch_one(f"SELECT {RECORD} FROM calls WHERE id = ? AND owner = ?", (call, owner))
+        return None if row is None else decode_record(row)
 
 
 def _call_result(call: CallPart, result: ToolResult) -> CallResult:
     is_error = isinstance(result, Failure)
     attachments = () if isinstance(result, Failure) else result.attachments
-    return CallResult(call.id, call.name, encode_envelope(result).decode(), is_error, attachments)
+    text = encode_envelope(result).decode()
+    return CallResult(call.id, call.name, text, is_error, attachments=attachments)
 
 
 def _interrupted_failure(name: str) -> Failure:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from handspan.core.calls import CallRecord, decode_facts
+from handspan.core.calls import AskingModel, CallRecord, decode_facts
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
 from handspan.core.values import Arguments, Json, encode, sanitize
@@ -14,14 +14,15 @@ from handspan.core.values import Arguments, Json, encode, sanitize
 Row: TypeAlias = tuple[Any, ...]
 """A row of a database. Its values have no types."""
 
-ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
+ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size, asked_by"
 """The columns that a call has from its beginning."""
 OUTCOME: Final = "expires_at, duration, waited, result, attachments, true_result, true_attachments"
 """The columns that are written with the result of a call."""
 RECORD: Final = f"{ENTRY}, state, is_edited, {OUTCOME}"
 """All columns that a `CallRecord` is made of."""
 
-
+NOT_DELETED: Final = "session NOT IN (SELECT id FROM sessions WHERE deleted_at IS NOT NULL)"
+"""The condition for rows of a session that was not deleted. Those of one that can be restored are hidden with it."""
 _LARGEST_PAGE: Final = 1000
 _LONGEST_NAME: Final = 200
 """Characters of a name that are stored. Names of tools are shorter. A name that a caller made up may be longer than an
@@ -41,6 +42,7 @@ class _Envelope(Struct):
 
 
 _envelope: Final = msgspec.json.Decoder(_Envelope)
+_asking_model: Final = msgspec.json.Decoder(AskingModel)
 _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 
 
@@ -49,7 +51,8 @@ def entry_values(record: CallRecord) -> Row:
     form, arguments = _encode_arguments(record.arguments)
     name = record.name[:_LONGEST_NAME]
     texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, name))
-    return (*texts, encode(record.tool), arguments, form, record.at, record.size)
+    asked_by = None if record.asked_by is None else encode(record.asked_by)
+    return (*texts, encode(record.tool), arguments, form, record.at, record.size, asked_by)
 
 
 def outcome_values(record: CallRecord, result: ToolResult) -> Row:
@@ -60,7 +63,7 @@ def outcome_values(record: CallRecord, result: ToolResult) -> Row:
 
 def decode_record(row: Row) -> CallRecord:
     """Return the record of a row with the columns of `RECORD`."""
-    call_id, owner, session, agent, name, tool, arguments, form, at, size, *rest = row
+    call_id, owner, session, agent, name, tool, arguments, form, at, size, asked_by, *rest = row
     state, is_edited, expires_at, duration, waited, *results = rest
     return CallRecord(
         id=call_id,
@@ -72,6 +75,7 @@ def decode_record(row: Row) -> CallRecord:
         agent=agent,
         at=at,
         size=size,
+        asked_by=None if asked_by is None else _asking_model.decode(asked_by),
         state=state,
         expires_at=expires_at,
         duration=duration,
@@ -92,6 +96,7 @@ def _decode_result(encoded: bytes | None, attachments: bytes | None) -> ToolResu
 
 
 def _decode_arguments(form: str, stored: bytes) -> Arguments | bytes | str:
+    """Return the arguments as the call had them: an object, text or bytes."""
     match form:
         case "text":
             return stored.decode(errors="surrogatepass")
@@ -119,11 +124,22 @@ def _encode_result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes 
     return encode_envelope(result), encode(attachments) if attachments else None
 
 
-def replace_columns(key: str, columns: str) -> str:
-    """Return the end of an INSERT that replaces these columns of a row with the same key."""
-    kept = key.split(", ")
-    others = [column for column in columns.split(", ") if column not in kept]
-    return f" ON CONFLICT ({key}) DO UPDATE SET " + ", ".join(f"{column} = excluded.{column}" for column in others)
+def marks(columns: str) -> str:
+    """Return a `?` for each of these columns."""
+    return ", ".join("?" * len(columns.split(",")))
+
+
+def put_row(table: str, key: str, others: str) -> str:
+    """Return the statement that adds a row, in place of a row with the same key. `others`: all columns but the key."""
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in others.split(", "))
+    columns = f"{key}, {others}"
+    return f"INSERT INTO {table} ({columns}) VALUES ({marks(columns)}) ON CONFLICT ({key}) DO UPDATE SET {replaced}"
+
+
+def missing(kind: str, name: str) -> ToolError:
+    """Return the error for what the owner does not have: another owner's looks as if it had never existed."""
+    text = f"There is no {kind} {name[:60]!r}: it was never made, is not yours, or was deleted."
+    return ToolError("file_not_found", text)
 
 
 def clamp_limit(limit: int) -> int:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from msgspec import Struct
 
@@ -16,10 +16,12 @@ from handspan.core.records import Recovery
 from handspan.core.store import ArtifactStore, Idempotency, Leases, SkillSwitches, Switches
 from handspan.store.journal_clock import JournalClock, elapsed_seconds
 from handspan.store.tables.agents import StoredAgents
+from handspan.store.tables.budgets import StoredBudgets
 from handspan.store.tables.channels import StoredChannels
-from handspan.store.tables.clients import StoredBrowserTools, StoredDevices
+from handspan.store.tables.clients import StoredBrowserTools, StoredDevices, StoredResponses
+from handspan.store.tables.contexts import StoredContexts
 from handspan.store.tables.conversations import StoredConversations
-from handspan.store.tables.database import Database, UnitBlock
+from handspan.store.tables.database import Database, unit_of_work
 from handspan.store.tables.journal import find_newest, load_journal_time, prune, store_journal_time
 from handspan.store.tables.ledger import StoredLedger, lost_leases
 from handspan.store.tables.memories import StoredMemories
@@ -27,6 +29,7 @@ from handspan.store.tables.pins import StoredPins
 from handspan.store.tables.questions import StoredQuestions, StoredRules
 from handspan.store.tables.recovery import UnfinishedWork
 from handspan.store.tables.rows import Row
+from handspan.store.tables.search import SearchSql, StoredSearch
 from handspan.store.tables.threads import StoredThreads
 from handspan.store.tables.tokens import StoredTokens
 from handspan.store.tables.usage import StoredUsage
@@ -37,27 +40,7 @@ _HOUR: Final = 3600.0
 _DAY: Final = 24 * _HOUR
 
 
-class LastingDatabase(Database, Protocol):
-    """A database that a store opens and closes."""
-
-    async def open(self) -> None:
-        """Create or open it. Raises `StoreError` when it can't be used."""
-
-    async def close(self) -> None:
-        """Finish all writes, then close it."""
-
-    async def check_writes(self) -> str:
-        """Return why the database takes no writes, with a remedy; empty when it takes them."""
-
-
-_D = TypeVar("_D", bound=LastingDatabase)
-
-
-class LastingLeases(Leases, Protocol):
-    """Leases of which those of lost processes can be removed."""
-
-    async def sweep(self) -> None:
-        """Remove the leases of processes that are gone."""
+_D = TypeVar("_D", bound=Database)
 
 
 class BesideTables(Struct, frozen=True):
@@ -71,26 +54,40 @@ class BesideTables(Struct, frozen=True):
     """Is set only where several gateways act as one."""
 
 
+class StoreOptions(Struct, frozen=True):
+    """What tells a store the time, and how much it keeps."""
+
+    clock: Callable[[], float] = time.time
+    """The time of day."""
+    journal_days: float | None = None
+    """Finished calls are removed after so many days; None: never."""
+    elapsed: Callable[[], float] = elapsed_seconds
+    """A clock that never steps."""
+    most_versions: int = 50
+    """How many versions of a session stay beside the current one."""
+    undo_seconds: float = 30.0
+    """How long a session can be restored that was deleted with `undo`."""
+
+
 class TableStore(Generic[_D]):
-    """Everything that lasts, in one database and beside it: `async with` opens and closes the store."""
+    """Everything that lasts, in one database and beside it. Implements `Store`."""
 
     def __init__(
         self,
         database: _D,
-        leases: LastingLeases,
+        leases: Leases,
         beside: BesideTables,
-        clock: Callable[[], float] = time.time,
-        journal_days: float | None = None,
-        elapsed: Callable[[], float] = elapsed_seconds,
+        options: StoreOptions,
+        search: SearchSql,
         find_now: Callable[[str, Row], Row | None] | None = None,
     ) -> None:
-        """`journal_days`: None keeps finished calls for ever. `clock`: the time of day. `elapsed`: a clock that never
-        steps. `find_now`: see `StoredLedger`.
-        """
-        self._clock = clock
-        self._journal_days = journal_days
+        """`find_now`: see `StoredLedger`."""
+        self._clock = clock = options.clock
+        self._journal_days = options.journal_days
         self._pruning: asyncio.Task[None] | None = None
-        self._journal_clock = JournalClock(clock, elapsed)
+        self._sweeping: asyncio.Task[None] | None = None
+        """Removes deleted sessions, and brings messages into the index of the search."""
+        self._journal_clock = JournalClock(clock, options.elapsed)
         self._next_pruning = 0.0
         """When the next pruning may begin, by the clock that never steps."""
         self.database = database
@@ -101,21 +98,31 @@ class TableStore(Generic[_D]):
         self.skill_switches = beside.skill_switches
         self.nodes = beside.nodes
         self.ledger = StoredLedger(database, leases, clock, find_now)
-        self.conversations = StoredConversations(database, leases, self.artifacts, clock)
+        self.conversations = StoredConversations(
+            database,
+            leases,
+            self.artifacts,
+            clock,
+            most_versions=options.most_versions,
+            undo_seconds=options.undo_seconds,
+        )
+        self.contexts = StoredContexts(database, leases, clock)
+        self.search = StoredSearch(database, search)
         self.questions = StoredQuestions(database, clock)
         self.rules = StoredRules(database, clock)
         self.pins = StoredPins(database)
         self.usage = StoredUsage(database)
+        self.budgets = StoredBudgets(database, leases)
         self.agents = StoredAgents(database)
         self.tokens = StoredTokens(database, clock)
         self.devices = StoredDevices(database)
         self.browser_tools = StoredBrowserTools(database)
+        self.responses = StoredResponses(database)
         self.threads = StoredThreads(database, clock)
         self.channels = StoredChannels(database, clock)
         self.memories = StoredMemories(database, clock)
 
     async def open(self) -> None:
-        """Create or open the database. Raises `StoreError` when it can't be used. Call `recover` next."""
         await self.database.open()
         try:
             await self.leases.take()
@@ -124,10 +131,11 @@ class TableStore(Generic[_D]):
             raise
 
     async def close(self) -> None:
-        """Finish all writes, then close the database."""
-        if self._pruning is not None:
-            self._pruning.cancel()
-            await asyncio.wait([self._pruning])
+        """Write what still waits, and close the database. The lease goes last."""
+        for task in (self._pruning, self._sweeping):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         self.ledger.late_starts.write_all()
         await self.ledger.unwritten_results.close()
         await self.artifacts.close()
@@ -144,35 +152,34 @@ class TableStore(Generic[_D]):
         await self.close()
 
     def unit_of_work(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
-        """Commit the results and messages of the block as one when it ends; that end acknowledges them."""
-        return UnitBlock(self.database, within)
+        return unit_of_work(self.database, within)
 
     async def recover(self) -> Recovery:
-        """Close the unfinished work of processes that are gone. Work of living processes is not touched."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        has_nodes, kept = self.nodes is not None, self.ledger.unwritten_results
-        recovery = await self.database.write(
-            lambda connection: UnfinishedWork(connection, now, lost, kept, has_nodes=has_nodes).recover()
-        )
+        kept = self.ledger.unwritten_results
+        recovery = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).recover())
         await self.leases.sweep()
         self._begin_pruning()
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
-        """Give calls that waited too long their result, and return their ids. Call this now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
         await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
         expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep_quietly())
         return expired
 
     async def check_writes(self) -> str:
-        """Return why the store takes no writes, with a remedy; empty when it takes them."""
         return await self.database.check_writes()
 
     async def prune(self) -> int:
-        """Remove the calls that ended more than `journal_days` ago, and return their number."""
+        """Remove the calls that ended more than `journal_days` ago, and return their number.
+
+        Their age counts by the journal's own clock: a wrong clock of the computer must not remove new calls.
+        """
         if self._journal_days is None:
             return 0
         if not self._journal_clock.is_set:
@@ -194,3 +201,10 @@ class TableStore(Generic[_D]):
             await self.prune()
         except StoreError as error:  # the next try may succeed
             _log.error("Old calls could not be removed: %s", error)
+
+    async def _sweep_quietly(self) -> None:
+        try:
+            await self.conversations.remove_deleted()
+            await self.search.index()
+        except StoreError as error:  # the next try may succeed
+            _log.error("Deleted sessions could not be removed, or new messages not be indexed: %s", error)

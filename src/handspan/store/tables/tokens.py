@@ -1,6 +1,5 @@
 """The hashes of access tokens as rows, never the tokens themselves (SPEC S5)."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,22 +21,22 @@ _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class StoredTokens:
-    """Stores tokens. A revoked token stays in the list, and gives no access."""
+    """Stores tokens. Implements `TokenBook`."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     async def add(self, token_hash: str, *, owner: str, scopes: tuple[str, ...], label: str = "") -> Token:
-        """Store a token with this hash. Raises `ToolError` when the hash is known, even if it is revoked."""
-        token = Token(token_hash, sanitize(owner), scopes, sanitize(label), self._clock(), None, None)
+        now = self._clock()
+        token = Token(token_hash, sanitize(owner), scopes, sanitize(label), created=now, last_seen=None, revoked=None)
         values = (token.hash, token.owner, encode(scopes), token.label, token.created)
         if await self._database.execute(_ADD, values) == 0:
             raise ToolError("invalid_arguments", "This token was used before: make a new one.")
         return token
 
     async def find(self, token_hash: str) -> Token | None:
-        """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
+        """Return the token of this hash, and note that it was used; None for one that is unknown or revoked."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
         # `fetch_one` needs no thread: every connection and every request reads this one row.
         row = await self._database.fetch_one(sql, (sanitize(token_hash),))
@@ -49,13 +48,11 @@ class StoredTokens:
         return token
 
     async def all(self, *, owner: str) -> Sequence[Token]:
-        """Return the owner's tokens, the revoked ones too, the oldest first."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE owner = ? ORDER BY created, hash"
         rows = await self._database.fetch_all(sql, (sanitize(owner),))
         return [_token(row) for row in rows]
 
     async def revoke(self, token_hash: str, *, owner: str) -> bool:
-        """Revoke a token. Return False if the owner has no such token, or it was revoked before."""
         sql = "UPDATE tokens SET revoked = ? WHERE hash = ? AND owner = ? AND revoked IS NULL"
         values = (self._clock(), sanitize(token_hash), sanitize(owner))
         return await self._database.execute(sql, values) == 1

@@ -11,7 +11,7 @@ from handspan.core.messages import AssistantMessage, Usage
 from handspan.core.records import SumBy, Total, UsageSum
 from handspan.core.values import sanitize
 from handspan.store.tables.database import Database
-from handspan.store.tables.rows import Row
+from handspan.store.tables.rows import NOT_DELETED, Row
 
 _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
@@ -31,21 +31,17 @@ _DAY_SECONDS: Final = 86_400
 
 
 class StoredUsage:
-    """Sums over the usage rows. The rows of a deleted session are deleted, too."""
+    """Sums over the usage rows. Implements `UsageBook`. The rows of a deleted session are deleted, too."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """Return one sum for each session, model, agent or day (UTC, `2026-01-31`).
-
-        `session` and `since` (a day) limit what is counted; both may be given. Sums by agent count a session for the
-        agent that it has now.
-        """
+        """Return one sum for each session, model, agent or day. A session counts for the agent that it has now."""
         if by not in get_args(SumBy):  # `by` becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
         sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM {_WITH_AGENT if by == 'agent' else 'usage'}"
-        sql += " WHERE owner = ? AND day >= ?"
+        sql += f" WHERE owner = ? AND day >= ? AND {NOT_DELETED}"
         values: Row = (sanitize(owner), since)
         if session is not None:
             sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
