@@ -13,18 +13,31 @@ from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
+from handspan.config.settings import ModelSettings
 from handspan.core.errors import ToolError, WireError
 from handspan.core.images import ImageReader
 from handspan.core.late_imports import httpx2
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
+from handspan.models.json_values import parse_json
 from handspan.models.kept_messages import message_events
-from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Queued, Replied, Retrying
+from handspan.models.model import (
+    Codec,
+    ModelError,
+    ModelEvent,
+    NoModel,
+    Projection,
+    Prompt,
+    Queued,
+    Replied,
+    Retrying,
+)
 from handspan.models.projection import EncodedProjection
 from handspan.models.retry import STREAM_TYPES, FailedTry, RetryPolicy, pause_before_retry, requested_wait
 from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
+from handspan.models.wishes import NO_WISHES, ReplyWishes, wished_options
 from handspan.net.exchange import network_error
 from handspan.net.guard import MAX_CONNECTIONS, NetGuard
 from handspan.net.urls import parse_url
@@ -46,32 +59,29 @@ class HttpModel:
         self,
         codec: Codec,
         guard: NetGuard,
-        model: str,
+        given: ModelSettings,
         *,
-        base_url: str,
-        key: str,
         target: Target,
-        options: JsonObject | None = None,
-        stream: bool = True,
-        name: str | None = None,
+        name: str = "",
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
         silence: float = SILENCE_SECONDS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         requests: int = MAX_CONNECTIONS,
     ) -> None:
-        """`target` is the target of the schema compiler. `options` are extra fields of every request.
+        """`given` has the address, the model's id and the key itself. `target` is the target of the schema compiler.
 
         At most so many `requests` run at once; the others wait for their turn and say so (`Queued`).
         """
-        self.name = name or model
-        self.model = model
-        self.base_url = base_url.rstrip("/")
+        self.name = name or given.model
+        self.model = given.model
+        self.base_url = given.base_url.rstrip("/")
         self._codec = codec
-        self._key = _check_key(key, self.name)
-        self._guard = _trust(guard, base_url, self.name)
+        self._key = _check_key(given.key, self.name)
+        self._guard = _trust(guard, given.base_url, self.name)
         self._target = target
-        self._options = options or {}
-        self._stream = stream
+        self._options = given.options
+        self._stream = given.stream
+        self._sees_images = given.images
         self._retry = retry
         self._silence = silence
         self._pause = pause
@@ -85,42 +95,47 @@ class HttpModel:
 
     def projection(self, instructions: str = "") -> EncodedProjection:
         """Return an empty conversation in this API's format."""
-        return EncodedProjection(self._codec, instructions)
+        return EncodedProjection(self._codec, instructions, sees_images=self._sees_images)
 
-    def lower(self, specs: Sequence[ToolSpec]) -> Toolset:
-        """Return these tools in this API's format, their names on the wire, and the tools that the API can't take."""
-        return lower_all(specs, self._target)
-
-    def request(self, projection: Projection, specs: Sequence[ToolSpec]) -> bytes:
-        """Return the exact body that `reply` sends."""
-        return self._body(projection, self.lower(specs))
-
-    def _body(self, projection: Projection, toolset: Toolset) -> bytes:
+    def _body(self, projection: Projection, toolset: Toolset, wishes: ReplyWishes) -> bytes:
+        """Return the bytes of the request. Raises `ModelError` for a projection of another API."""
         if not isinstance(projection, EncodedProjection) or projection.api != self._codec.api:
             raise ModelError(
                 "rejected", f"This conversation was not encoded for {self._codec.api}: make a new projection."
             )
         projection.check_complete()
+        options = self._options
+        if wishes is not NO_WISHES:
+            is_vendor = parse_url(self.base_url).host.endswith("api.openai.com")
+            options = wished_options(self._codec.api, wishes, toolset.tools, options, is_vendor=is_vendor)
         return self._codec.request(
-            self.model,
-            projection.instructions,
-            projection.items,
-            toolset.tools,
-            stream=self._stream,
-            options=self._options,
+            Prompt(
+                self.model,
+                projection.instructions,
+                projection.items,
+                toolset.tools,
+                stream=self._stream,
+                options=options,
+            )
         )
 
-    async def reply(
+    def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncGenerator[ModelEvent, None]:
         """Send the conversation. Yield events, `Replied` last; raises `ModelError` when it fails.
 
         A failed request is sent again only while nothing was yielded, so that a person never sees a text twice.
         """
-        toolset = self.lower(specs)
+        return self.reply_as_wished(projection, specs, artifacts, NO_WISHES)
+
+    async def reply_as_wished(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None, wishes: ReplyWishes
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Reply as `reply` does, as these wishes say."""
+        toolset = lower_all(specs, self._target)
         if artifacts is not None and isinstance(projection, EncodedProjection):
             await projection.fit_images(artifacts)
-        body = self._body(projection, toolset)
+        body = self._body(projection, toolset, wishes)
         began, tried, is_delivered = time.monotonic(), 0, False
         while True:
             tried += 1
@@ -132,13 +147,18 @@ class HttpModel:
                 return
             except _AttemptFailed as failed:
                 failure = msgspec.structs.replace(failed.failure, is_delivered=is_delivered)
-                error = self._hide_key(failed.error)
+                error = failed.error
+                if self._key and self._key in str(error):  # the server may repeat the key in its message
+                    error.args = (str(error).replace(self._key, "…"),)
             elapsed, now = time.monotonic() - began, time.time()
             seconds = pause_before_retry(
                 failure, self._retry, tried=tried, elapsed=elapsed, now=now, roll=random.random()
             )
             if seconds is None:
-                raise _add_wait(error, requested_wait(failure, now))
+                if (wait := requested_wait(failure, now)) is not None:
+                    error.wait = wait
+                    error.args = (f"{error} It asks to wait {wait:.0f} s.",)
+                raise error
             yield Retrying(str(error), seconds)
             await self._pause(seconds)
 
@@ -159,9 +179,15 @@ class HttpModel:
         try:
             async with slots, client.stream("POST", url, headers=headers, content=body) as response:
                 has_begun = response.status_code == 200
-                async with aclosing(self._events(response, names)) as events:
-                    async for event in events:
-                        yield event
+                try:
+                    async with aclosing(self._events(response, names)) as events:
+                        async for event in events:
+                            yield event
+                except ModelError as fault:
+                    given = {name.lower(): value for name, value in response.headers.items()}
+                    wait = None if has_begun else fault.wait
+                    failure = FailedTry(fault.fault, response.status_code, given, requested=wait)
+                    raise _AttemptFailed(fault, failure) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as cause:
             if has_begun:
                 is_silent = isinstance(cause, httpx2.TimeoutException)
@@ -175,45 +201,31 @@ class HttpModel:
             raise _AttemptFailed(ModelError("network", cause.message), failure) from None
 
     async def _events(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the events of a successful answer. Raises `_AttemptFailed` for any other answer."""
-        requested: float | None = None
-        try:
-            if response.status_code != 200:
-                body = await _read_head(response, _MAX_ERROR_BYTES)
-                if (failed := self._read_failed_reply(body, names)) is not None:
-                    for event in message_events(failed):
-                        yield event
-                    return
-                requested = self._codec.retry_after(body) if isinstance(self._codec, _HasRetryAfter) else None
-                raise self._error_of(response, body)
-            async with aclosing(self._read(response, names)) as events:
-                async for event in events:
-                    yield event
-        except ModelError as error:
-            headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-            raise _AttemptFailed(
-                error, FailedTry(error.fault, response.status_code, headers, requested=requested)
-            ) from None
-
-    async def _read(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of a stream, or of an answer that came whole."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind in STREAM_TYPES or (not kind and self._stream):
+        if response.status_code != 200:
+            body = await _read_head(response, _MAX_ERROR_BYTES)
+            codec = self._codec
+            message = codec.failed_reply(body, names, self.model) if isinstance(codec, _HasFailedReplies) else None
+            if message is None:
+                raise self._error_of(response, body)
+        elif kind in STREAM_TYPES or (not kind and self._stream):
             async with aclosing(self._read_stream(response, names)) as events:
                 async for event in events:
                     yield event
-        elif kind in ("application/json", ""):
-            # Also when we asked for a stream: some servers can't stream.
+            return
+        elif kind in ("application/json", ""):  # also when we asked for a stream: some servers can't stream
             message = self._codec.decode(await _read_json_body(response), names, self.model)
-            for event in message_events(message):
-                yield event
         else:
             head = await _read_head(response, _MAX_QUOTED)
             raise _unreadable(f"it sent {kind!r} that begins with {head.decode('utf-8', 'replace')!r}")
+        for event in message_events(message):
+            yield event
 
     async def _read_stream(
         self, response: "httpx2.Response", names: dict[str, str]
     ) -> AsyncGenerator[ModelEvent, None]:
+        """Yield what the model says, and at the end the whole reply. Raises `ModelError` if it is cut off."""
         reader, decoder = SseReader(), self._codec.decoder(names, self.model)
         broken: httpx2.HTTPError | None = None
         try:
@@ -229,11 +241,12 @@ class HttpModel:
         for name, data in reader.close():
             for event in decoder.feed(name, data):
                 yield event
-        yield Replied(_finish(decoder, broken))
-
-    def _read_failed_reply(self, body: bytes, names: dict[str, str]) -> AssistantMessage | None:
-        codec = self._codec
-        return codec.failed_reply(body, names, self.model) if isinstance(codec, _HasFailedReplies) else None
+        try:
+            yield Replied(decoder.finish())
+        except ModelError:
+            if broken is None:
+                raise
+            raise broken from None  # when the answer is cut, this error tells more than the decoder's
 
     def _error_of(self, response: "httpx2.Response", body: bytes) -> ModelError:
         """Return the error for an answer without success."""
@@ -253,12 +266,6 @@ class HttpModel:
                 self._client, self._loop, self._slots = client, loop, asyncio.Semaphore(self._requests)
         return self._client
 
-    def _hide_key(self, error: ModelError) -> ModelError:
-        """Return the error without the key, which the server may repeat in its message."""
-        if self._key and self._key in str(error):
-            error.args = (str(error).replace(self._key, "…"),)
-        return error
-
 
 class _AttemptFailed(Exception):
     """One try failed: the error for the caller, and the facts that decide about another try."""
@@ -267,23 +274,6 @@ class _AttemptFailed(Exception):
         super().__init__()
         self.error = error
         self.failure = failure
-
-
-def _finish(decoder: Decoder, broken: "httpx2.HTTPError | None") -> AssistantMessage:
-    """Return the whole answer. When it is cut, the error of the connection tells more than the decoder's."""
-    try:
-        return decoder.finish()
-    except ModelError:
-        if broken is not None:
-            raise broken from None
-        raise
-
-
-@runtime_checkable
-class _HasRetryAfter(Protocol):
-    """A codec whose API asks in the body of an error to wait."""
-
-    def retry_after(self, body: bytes) -> float | None: ...
 
 
 @runtime_checkable
@@ -300,12 +290,6 @@ def join_url(base_url: str, path: str) -> str:
     return (base.removesuffix(version) if _VERSION.fullmatch(version) else base) + path
 
 
-def _add_wait(error: ModelError, seconds: float | None) -> ModelError:
-    if seconds is not None:
-        error.args = (f"{error} It asks to wait {seconds:.0f} s.",)
-    return error
-
-
 def _drop_nulls(message: AssistantMessage, toolset: Toolset) -> AssistantMessage:
     """Return the message without the nulls that strict mode makes a model send for parameters that it leaves out."""
     strict = {toolset.names[tool.name]: tool.spec for tool in toolset.tools if tool.strict}
@@ -316,10 +300,7 @@ def _drop_nulls(message: AssistantMessage, toolset: Toolset) -> AssistantMessage
 
 
 def _drop_call_nulls(call: CallPart, strict: Mapping[str, ToolSpec]) -> CallPart:
-    try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return call
+    arguments = parse_json(call.arguments or "{}")
     if call.name not in strict or not isinstance(arguments, dict):
         return call
     kept = drop_nulls(arguments, strict[call.name])
@@ -355,10 +336,7 @@ async def _read_head(response: "httpx2.Response", limit: int) -> bytes:
 
 async def _read_json_body(response: "httpx2.Response") -> JsonObject:
     raw = await _read_head(response, _MAX_ANSWER_BYTES)
-    try:
-        body = msgspec.json.decode(raw)
-    except (ValueError, RecursionError):
-        body = None
+    body = parse_json(raw)
     if not isinstance(body, dict):
         raise _unreadable(f"it is not a JSON object; it begins with {raw[:_MAX_QUOTED].decode('utf-8', 'replace')!r}")
     return body

@@ -1,11 +1,15 @@
 """The images of a message, made fit for an API before the message is encoded (SPEC X4)."""
 
+from typing import Final
+
 from msgspec import structs
 
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageLimits, ImageReader
 from handspan.core.messages import CallResult, Media, Message, ResultsMessage, Text, UserMessage
 from handspan.core.results import Attachment
+
+_SEES_NONE: Final = ToolError("invalid_arguments", "this model sees no images")
 
 
 def find_images(message: Message) -> list[Attachment]:
@@ -33,6 +37,28 @@ async def fit_images(message: Message, reader: ImageReader, limits: ImageLimits)
             return message
 
 
+def note_images(message: Message) -> Message:
+    """Return the message for a model that sees no images: a note stands in place of each."""
+    match message:
+        case UserMessage(parts=parts):
+            return structs.replace(message, parts=tuple([_note_part(part) for part in parts]))
+        case ResultsMessage(results=results):
+            return ResultsMessage(tuple(map(_note_result, results)))
+        case _:
+            return message
+
+
+def _note_part(part: Text | Media) -> Text | Media:
+    if type(part) is Text or not _is_image(part.attachment):
+        return part
+    return Text(_reason(part.attachment, _SEES_NONE))
+
+
+def _note_result(result: CallResult) -> CallResult:
+    items = tuple([_note(item, _SEES_NONE) if _is_image(item) else item for item in result.attachments])
+    return structs.replace(result, attachments=items)
+
+
 async def _fit_part(part: Text | Media, reader: ImageReader, limits: ImageLimits) -> Text | Media:
     if type(part) is Text or not _is_image(part.attachment):
         return part
@@ -52,8 +78,13 @@ async def _fit_attachment(item: Attachment, reader: ImageReader, limits: ImageLi
         return item
     try:
         return await reader.read_image(item, limits)
-    except ToolError as error:  # every API shows a text file
-        return Attachment("file", "text/plain", _reason(item, error).encode(), name="note")
+    except ToolError as error:
+        return _note(item, error)
+
+
+def _note(item: Attachment, error: ToolError) -> Attachment:
+    """Return the reason as a text file, which every API shows."""
+    return Attachment("file", "text/plain", _reason(item, error).encode(), name="note")
 
 
 def _reason(item: Attachment, error: ToolError) -> str:

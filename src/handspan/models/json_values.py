@@ -3,19 +3,19 @@
 import hashlib
 import json
 import re
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
-from handspan.core.messages import AssistantMessage, Message
-from handspan.core.names import is_outside_name, outside_name
+from handspan.core.messages import Api, AssistantMessage, Message
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import ModelError
 
 _SURROGATE: Final = "[\ud800-\udfff]"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MAX_QUOTED: Final = 80
+_LONGEST_QUOTE: Final = 300
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -32,19 +32,28 @@ def read_object(data: str | bytes) -> JsonObject:
     return value
 
 
+def parse_json(data: str | bytes) -> Json | UnsetType:
+    """Return the value of this JSON text; `UNSET` when it is no JSON."""
+    try:
+        value: Json = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return UNSET
+    return value
+
+
 def read_json(data: str | bytes, *, allow_nan: bool = True) -> Json:
     """Return the value of this JSON text; None when it is no JSON.
 
     Half a surrogate pair is accepted, because its other half may come with the next event.
     """
-    try:
-        value: Json = msgspec.json.decode(data)
+    value = parse_json(data)
+    if value is not UNSET:
+        return value
+    try:  # servers that cut text by UTF-16 units send halves, which msgspec refuses
+        halves: Json = json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
     except (ValueError, RecursionError):
-        try:  # servers that cut text by UTF-16 units send halves, which msgspec refuses
-            value = json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
-        except (ValueError, RecursionError):
-            return None
-    return value
+        return None
+    return halves
 
 
 def _refuse_constant(constant: str) -> NoReturn:
@@ -58,14 +67,19 @@ def unreadable_error(reason: str) -> ModelError:
     )
 
 
-def json_object(value: Json) -> JsonObject:
+def json_object(value: Json | UnsetType) -> JsonObject:
     """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def json_objects(value: Json) -> list[JsonObject]:
     """Return the objects in a list; nothing when the value is no list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in json_list(value) if isinstance(item, dict)]
+
+
+def json_list(value: Json) -> list[Json]:
+    """Return the value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else []
 
 
 def json_text(value: Json) -> str:
@@ -75,15 +89,12 @@ def json_text(value: Json) -> str:
 
 def json_count(value: Json) -> int | None:
     """Return the value if it is a whole number, else None: unknown is not 0 (SPEC M6)."""
-    return value if type(value) is int else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def is_json_object(text: str) -> bool:
     """Return whether this is one whole JSON object; arguments that were cut off are not."""
-    try:
-        return type(msgspec.json.decode(text)) is dict
-    except (ValueError, RecursionError):
-        return False
+    return type(parse_json(text)) is dict
 
 
 # Writing
@@ -104,7 +115,13 @@ def mend_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def mend_value(value: object) -> object:
+def quote_message(message: str, secret: re.Pattern[str]) -> str:
+    """Return a server's message on one line, short, and without anything that looks like a key (SPEC S5)."""
+    line = secret.sub("…", " ".join(mend_text(message).split()))
+    return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]}…"
+
+
+def mend_value(value: Any) -> Any:
     """Return the value with every text in it mended."""
     match value:
         case str():
@@ -124,10 +141,7 @@ class SurrogateJoiner:
         self._half = ""
 
     def feed(self, text: str) -> str:
-        """Return the new complete text: the half that was kept, and this piece.
-
-        A half at the end of this piece is kept for the next one.
-        """
+        """Return the half that was kept, and this piece. A half at the end of the piece is kept for the next one."""
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return mend_text(text[: len(text) - len(self._half)])
@@ -138,7 +152,13 @@ class SurrogateJoiner:
         return mend_text(lost)
 
 
-# Calls
+# Messages and their calls
+
+
+def native_content(message: AssistantMessage, api: Api, model: str = "") -> Json:
+    """Return the message as this API sent it; None when another API sent it, or another model than `model`."""
+    native = message.native
+    return native.content if native and native.api == api and model in ("", native.model) else None
 
 
 def wire_ids(message: Message | UnsetType | None, pattern: re.Pattern[str]) -> dict[str, str]:
@@ -155,11 +175,6 @@ def make_wire_id(own_id: str) -> str:
         number, digit = divmod(number, len(_ALPHABET))
         digits.append(_ALPHABET[digit])
     return "".join(digits)
-
-
-def wire_name(name: str) -> str:
-    """Return the name of a call on the wire: a model may have invented a name that its own API would refuse."""
-    return name if is_outside_name(name) else outside_name(name)
 
 
 def wire_arguments(arguments: str) -> str:

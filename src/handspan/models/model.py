@@ -1,7 +1,7 @@
 """The Protocols of models and their wire formats, the events of an answer and the errors (SPEC M1, M2).
 
 A session owns one projection for each model that it talks to: the conversation in that API's format. A projection is
-encoded once, appended to, never rebuilt. `Model.reply` sends it and yields events while the answer arrives.
+encoded once and appended to, until its context marks move. `Model.reply` sends it and yields events as they arrive.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.images import ImageLimits, ImageReader
-from handspan.core.messages import Api, AssistantMessage, Message
+from handspan.core.messages import Api, AssistantMessage, Message, Substitution
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 
@@ -56,25 +56,60 @@ class Retrying(Struct, frozen=True):
 
 @final
 class Queued(Struct, frozen=True):
-    """The request waits for its turn: so many requests to this model run already."""
+    """The request waits for its turn: so many requests run already."""
 
     running: int
+    reason: str = ""
+    """Why it waits, for a person; empty: so many requests to this model may run at once."""
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Queued | Replied
+@final
+class Substituted(Struct, frozen=True):
+    """Another model answers than the one that was meant; what follows is its answer."""
+
+    substitution: Substitution
+    is_new: bool
+    """Whether it did not answer the request before this one in the same turn."""
+
+
+@final
+class NearlySpent(Struct, frozen=True):
+    """A budget is nearly spent (SPEC L5)."""
+
+    text: str
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Queued | Substituted | NearlySpent | Replied
 
 ModelFault: TypeAlias = Literal[
-    "auth", "quota", "unknown_model", "overloaded", "rejected", "too_long", "cut", "network", "refused", "unreadable"
+    "auth",
+    "quota",
+    "unknown_model",
+    "overloaded",
+    "rejected",
+    "too_long",
+    "cut",
+    "network",
+    "refused",
+    "unreadable",
+    "budget_spent",
+    "unpriced",
 ]
 
 
 class ModelError(HandspanError):
     """A model can't answer. The message tells a person what happened and what to do."""
 
-    def __init__(self, fault: ModelFault, message: str, *, status: int | None = None) -> None:
+    def __init__(
+        self, fault: ModelFault, message: str, *, status: int | None = None, wait: float | None = None
+    ) -> None:
+        """`wait`: the seconds that the body of the answer asks to wait."""
         super().__init__(message)
         self.fault: ModelFault = fault
         self.status = status
+        self.wait = wait
+        self.model = ""
+        """The name of the model, where it is not the one that was meant."""
 
 
 class NoModel(ConfigError):
@@ -140,6 +175,20 @@ class QuarantinedTool(Struct, frozen=True):
     reason: str
 
 
+@final
+class Prompt(Struct, frozen=True):
+    """What one request asks a model."""
+
+    model: str
+    instructions: str
+    items: Sequence[bytes]
+    """The conversation, as `Codec.encode` returns it."""
+    tools: Sequence[LoweredTool]
+    stream: bool
+    options: JsonObject = {}
+    """The settings' extra fields (max_tokens, temperature …)."""
+
+
 class Codec(Protocol):
     """One wire format: what to send and how to read the answer. Stateless, and without sockets."""
 
@@ -151,21 +200,12 @@ class Codec(Protocol):
         """Return the message as JSON items of this API's list (messages, input items or contents).
 
         Native content of the same API is used verbatim. `before` is the message before this one: results take the
-        model's own ids of their calls from it. When it is unset, all ids are made from ours.
+        model's own ids of their calls from it. When it is unset, all ids are made from ours, and match too.
         """
         ...
 
-    def request(
-        self,
-        model: str,
-        instructions: str,
-        items: Sequence[bytes],
-        tools: Sequence[LoweredTool],
-        *,
-        stream: bool,
-        options: JsonObject,
-    ) -> bytes:
-        """Return the body of the request. `options` are the settings' extra fields (max_tokens, temperature …)."""
+    def request(self, prompt: Prompt) -> bytes:
+        """Return the body of the request."""
         ...
 
     def path(self, model: str, *, stream: bool) -> str:

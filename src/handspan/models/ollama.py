@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.core.values import Json, JsonObject
-from handspan.models.json_values import json_object, json_objects, json_text
+from handspan.core.values import JsonObject
+from handspan.models.json_values import json_list, json_object, json_objects, json_text, parse_json
 from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.urls import parse_url
@@ -47,30 +47,24 @@ async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds
     address, wanted = ollama_address(environ), environ.get("OLLAMA_MODEL", "").strip()
     try:
         async with asyncio.timeout(seconds):
-            trusted = guard.trust(address)
-            await _check_listens(trusted, address, seconds)
-            listed = json_objects(
-                (await _fetch_object(trusted, OutgoingRequest(f"{address}/api/tags"), seconds)).get("models")
-            )
+            trusted, url = guard.trust(address), parse_url(address)
+            # Whether anything listens at all: this needs no HTTP library, which takes 0.1 s to load.
+            _, writer = await trusted.open_streams(url.host, url.port, seconds)
+            writer.close()
+            answer = await _fetch_object(trusted, OutgoingRequest(f"{address}/api/tags"), seconds)
+            listed = json_objects(answer.get("models"))
             names = [name for item in listed if (name := json_text(item.get("model")) or json_text(item.get("name")))]
             return await _pick_model(trusted, address, [name for name in names if wanted in ("", name)], seconds)
     except (ToolError, TimeoutError):
         return None
 
 
-async def _check_listens(trusted: NetGuard, address: str, seconds: float) -> None:
-    """Raise `ToolError` when nothing listens at this address. This needs no HTTP library, which takes 0.1 s to load."""
-    url = parse_url(address)
-    _, writer = await trusted.open_streams(url.host, url.port, seconds)
-    writer.close()
-
-
 async def _pick_model(trusted: NetGuard, address: str, names: list[str], seconds: float) -> OllamaModel | None:
+    """Return the first model that can call tools; without one, the first that can chat; None if none can."""
     fallback: OllamaModel | None = None
     for name in names[:_MAX_MODELS]:
         request = OutgoingRequest(f"{address}/api/show", "POST", body=msgspec.json.encode({"model": name}))
-        listed = (await _fetch_object(trusted, request, seconds)).get("capabilities")
-        abilities = listed if isinstance(listed, list) else []
+        abilities = json_list((await _fetch_object(trusted, request, seconds)).get("capabilities"))
         if "tools" in abilities:
             return OllamaModel(name, address, can_call=True)
         if fallback is None and (not abilities or "completion" in abilities):  # a model for embeddings can't chat
@@ -81,8 +75,4 @@ async def _pick_model(trusted: NetGuard, address: str, names: list[str], seconds
 async def _fetch_object(trusted: NetGuard, request: OutgoingRequest, seconds: float) -> JsonObject:
     """Send the request, and return the JSON object of the answer; an empty one when there is none."""
     answer = await trusted.fetch(request, RequestLimits(seconds, redirects=0))
-    try:
-        value: Json = msgspec.json.decode(answer.body) if answer.status == 200 else None
-    except (ValueError, RecursionError):
-        value = None
-    return json_object(value)
+    return json_object(parse_json(answer.body)) if answer.status == 200 else {}

@@ -1,14 +1,15 @@
-"""A conversation in one API's format: encoded once, appended to, never rebuilt (SPEC M4).
+"""A conversation in one API's format: encoded once, appended to, begun anew only when its context marks move (M4).
 
-Nothing is dropped or summarised at the token limit (context window): the API refuses such a conversation, its adapter
-makes that the error `too_long` (`faults.py`), and the person begins a new session.
+So the beginning of each request stays the same, and prompt caches hold. What is left out and summarised for the token
+limit (context window) is decided before (`agent/compaction/`). An API that refuses a conversation all the same has the
+error `too_long` (`faults.py`).
 """
 
 from collections.abc import Sequence
 
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, check_next, merge_replies
-from handspan.models.images import find_images, fit_images
+from handspan.models.images import find_images, fit_images, note_images
 from handspan.models.model import Codec
 
 
@@ -19,8 +20,10 @@ class EncodedProjection:
     replies in a row. They are encoded as one, because not every API takes two.
     """
 
-    def __init__(self, codec: Codec, instructions: str = "") -> None:
+    def __init__(self, codec: Codec, instructions: str = "", *, sees_images: bool = True) -> None:
+        """`sees_images`: whether the model does; else it gets a note in place of each."""
         self.instructions = instructions
+        self._sees_images = sees_images
         self.api = codec.api
         self._limits = codec.images
         self._encode = codec.encode
@@ -28,6 +31,8 @@ class EncodedProjection:
         self._waiting: list[Message] = []
         """Messages that are not encoded yet."""
         self._image_bytes = 0
+        self._text_bytes, self._images = 0, 0
+        """The size of what is encoded: bytes without images, and their number."""
         self._encoded_last: Message | None = None
         """The last message that is encoded."""
         self._last: Message | None = None
@@ -48,7 +53,9 @@ class EncodedProjection:
             message, self._last = merged, self._before_last
             self._drop_last()
         check_next(self._last, message)
-        if self._waiting or find_images(message):
+        if not self._sees_images:
+            self._add(note_images(message) if find_images(message) else message)
+        elif self._waiting or find_images(message):
             self._waiting.append(message)
         else:
             self._add(message)
@@ -81,6 +88,19 @@ class EncodedProjection:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return how many bytes are sent without the images, and how many images; those that still wait count."""
+        waiting = sum(len(find_images(message)) for message in self._waiting)
+        return self._text_bytes + len(self.instructions), self._images + waiting
+
+    def _count_size(self, start: int, message: Message) -> None:
+        """Count what was encoded of this message, from this item on. An image is sent in base64."""
+        images = find_images(message)
+        sent = sum(map(len, self._items[start:])) - sum(-(-len(image.data) // 3) * 4 for image in images)
+        self._text_bytes += max(sent, 0)
+        self._images += len(images)
+
     def _drop_last(self) -> None:
         """Remove the last message; it comes again, merged with the next one."""
         if self._waiting:
@@ -92,6 +112,7 @@ class EncodedProjection:
     def _add(self, message: Message) -> None:
         start = len(self._items)
         self._items.extend(self._encode_message(message))
+        self._count_size(start, message)
         self._encoded_last, self._start_of_last = message, start
 
     def _encode_message(self, message: Message) -> list[bytes]:

@@ -88,12 +88,8 @@ class Scripted:
         """With `loop`, the script begins again after its last turn; else `ScriptOver` is raised."""
         self._turns = tuple(turns)
         self._loops = loop and bool(turns)
-        self._name = name
+        self.name = name
         self.requests: list[ModelRequest] = []
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def projection(self, instructions: str = "") -> KeptMessages:
         """Return an empty conversation."""
@@ -105,21 +101,25 @@ class Scripted:
         """Play the next turn. If the turn is an exception, it is raised."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         self.requests.append(ModelRequest(projection, tuple(spec.name for spec in specs)))
-        for event in message_events(_build_message(self._next_turn(projection.messages), self._name)):
+        for event in message_events(_build_message(self._next_turn(projection.messages), self.name)):
             yield event
 
     def _next_turn(self, messages: Sequence[Message]) -> PlainTurn:
+        """Return the next turn of the script. Raises `ScriptOver` when there is none."""
         place, count = len(self.requests) - 1, len(self._turns)
         if place >= count and not self._loops:
+            last = repr(messages[-1]) if messages else "none"
+            quoted = last if len(last) <= 300 else f"{last[:300]}…"
             raise ScriptOver(
-                f"The script of model {self._name!r} is over: it has {count} turn{'s' if count != 1 else ''}, and this "
-                f"is request {place + 1}. Add a turn, or pass loop=True. The last message: {_quote_last(messages)}"
+                f"The script of model {self.name!r} is over: it has {count} turn{'s' if count != 1 else ''}, and this "
+                f"is request {place + 1}. Add a turn, or pass loop=True. The last message: {quoted}"
             )
         turn = self._turns[place % count]
         return turn(messages) if callable(turn) else turn
 
 
 def _build_message(turn: PlainTurn, model: str) -> AssistantMessage:
+    """Return the reply that a turn of the script stands for. Raises it if it is an exception."""
     match turn:
         case Exception():
             raise turn
@@ -134,17 +134,12 @@ def _build_message(turn: PlainTurn, model: str) -> AssistantMessage:
 
 
 def _build_part(part: ScriptedPart) -> Part:
+    """Return the part of a reply that this entry of the script stands for."""
     match part:
         case str():
             return Text(part)
-        case Call(name=name, arguments=str() as raw):
-            return CallPart(new_call_id(), name, raw)
         case Call(name=name, arguments=arguments):
-            return CallPart(new_call_id(), name, msgspec.json.encode(arguments).decode())
+            text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+            return CallPart(new_call_id(), name, text)
         case _:
             return part
-
-
-def _quote_last(messages: Sequence[Message]) -> str:
-    text = repr(messages[-1]) if messages else "none"
-    return text if len(text) <= 300 else f"{text[:300]}…"

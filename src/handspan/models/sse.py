@@ -3,9 +3,10 @@
 import re
 from typing import Final, TypeAlias
 
-import msgspec
+from msgspec import UNSET
 
 from handspan.core.errors import WireError
+from handspan.models.json_values import parse_json
 
 SseEvent: TypeAlias = tuple[str, str]
 """The event's name (empty where it has none) and its data."""
@@ -61,6 +62,7 @@ class SseReader:
                 raise WireError(f"An event of the stream is longer than {self._limit} bytes.")
 
     def _end_line(self, events: list[SseEvent]) -> None:
+        """Take a whole line. An empty one ends the event."""
         raw = b"".join(self._line)
         self._line.clear()
         if self._at_start:
@@ -88,10 +90,4 @@ class SseReader:
 
 def _is_whole(data: str) -> bool:
     """Return whether the data is complete: JSON that was cut off can't be decoded."""
-    if data == "[DONE]":
-        return True
-    try:
-        msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return data == "[DONE]" or parse_json(data) is not UNSET

@@ -29,16 +29,16 @@ ANTHROPIC: Final = Vendor(
     "https://api.anthropic.com",
     ("ANTHROPIC_BASE_URL",),
     ("ANTHROPIC_API_KEY",),
-    "claude-sonnet-5",
-    "ANTHROPIC_MODEL",
+    model="claude-sonnet-5",
+    model_variable="ANTHROPIC_MODEL",
 )
 OPENAI: Final = Vendor(
     "openai-responses",
     "https://api.openai.com/v1",
     ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     ("OPENAI_API_KEY",),
-    "gpt-5.5",
-    "OPENAI_MODEL",
+    model="gpt-5.5",
+    model_variable="OPENAI_MODEL",
 )
 OPENAI_CHAT: Final = replace(OPENAI, api="openai-chat")
 GEMINI: Final = Vendor(
@@ -46,8 +46,8 @@ GEMINI: Final = Vendor(
     "https://generativelanguage.googleapis.com",
     ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "gemini-flash-latest",
-    "GEMINI_MODEL",
+    model="gemini-flash-latest",
+    model_variable="GEMINI_MODEL",
 )
 
 VENDORS: Final = (ANTHROPIC, OPENAI, GEMINI)

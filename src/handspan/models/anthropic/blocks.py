@@ -10,13 +10,12 @@ from base64 import b64encode
 from collections import deque
 from typing import Final
 
-import msgspec
-
 from handspan.core.images import ImageLimits
 from handspan.core.messages import AssistantMessage, CallPart, Media, ResultsMessage, Text, UserMessage
 from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_objects, parse_json
 
 _ID_OR_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """The ids and names of calls that the API takes."""
@@ -30,8 +29,6 @@ IMAGES: Final = ImageLimits(
 _LARGEST_PDF: Final = 24 * 1024 * 1024
 """Bytes in base64; a whole request may have 32 MB."""
 _LONGEST_TITLE: Final = 200
-
-_decode: Final = msgspec.json.Decoder().decode
 
 
 def user_blocks(message: UserMessage) -> list[JsonObject]:
@@ -77,30 +74,23 @@ def assistant_blocks(message: AssistantMessage, ids: dict[str, str], model: str 
     The list is empty when nothing of the message can be sent. The `tool_use` blocks are exactly the message's calls.
     With a `model`, thinking of another model is left out.
     """
-    native = _native_blocks(message, ids, model)
-    return _blocks_from_parts(message, ids) if native is None else native
-
-
-def _native_blocks(message: AssistantMessage, ids: dict[str, str], model: str) -> list[JsonObject] | None:
-    """Return the native blocks without calls that were cut off; None if another API sent them, or a call is missing."""
     native = message.native
     if native is None or native.api != "anthropic" or not isinstance(native.content, list):
-        return None
+        return _blocks_from_parts(message, ids)
     calls = deque(message.calls)
     unwanted = _THINKING if model and native.model != model else ()
     kept: list[JsonObject] = []
-    for block in native.content:
-        if not isinstance(block, dict):
-            return None
+    for block in json_objects(native.content):
         if block.get("type") == "tool_use":
-            if calls and calls[0].wire_id == (block.get("id") or ""):
+            if calls and calls[0].wire_id == (block.get("id") or ""):  # a call that was cut off is left out
                 kept.append(_native_call(block, calls.popleft(), ids))
         elif not _is_blank(block) and block.get("type") not in unwanted:
             kept.append(block)
-    return None if calls else _drop_loose_end(kept, paused=message.stop == "other")
+    return _blocks_from_parts(message, ids) if calls else _drop_loose_end(kept, paused=message.stop == "other")
 
 
 def _native_call(block: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
+    """Return the call's block as it came, with a valid id, name and input."""
     arguments = block.get("input")
     return {
         **block,
@@ -129,15 +119,7 @@ def _blocks_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[J
             said.append(_text(part.text))
         elif type(part) is Media:  # in this API an assistant's message can't hold media
             said.append(_describe(part.attachment, "made earlier in this conversation"))
-    calls: list[JsonObject] = [
-        {
-            "type": "tool_use",
-            "id": _wire_id(call.id, ids),
-            "name": _wire_name(call.name),
-            "input": parse_arguments(call.arguments),
-        }
-        for call in message.calls
-    ]
+    calls = [_native_call({"type": "tool_use"}, call, ids) for call in message.calls]
     return [block for block in said if not _is_blank(block)] + calls
 
 
@@ -145,10 +127,7 @@ def parse_arguments(arguments: str) -> JsonObject:
     """Return a call's arguments as an object, which the API wants. Broken arguments are shown to the model as text."""
     if not arguments.strip():
         return {}
-    try:
-        value: Json = _decode(arguments)
-    except (ValueError, RecursionError):
-        value = None
+    value = parse_json(arguments)
     return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
 
 
@@ -183,7 +162,9 @@ def _media(item: Attachment) -> JsonObject:
     if item.media_type == "application/pdf":
         return _pdf(item)
     if item.media_type.startswith("text/") or item.media_type == "application/json":
-        return _text_document(item)
+        text = item.data.decode("utf-8", "replace")
+        source: JsonObject = {"type": "text", "media_type": "text/plain", "data": text}
+        return _document(item, source) if text.strip() else _describe(item, "empty")
     return _describe(item, "not shown: this model API does not take such files")
 
 
@@ -211,13 +192,6 @@ def _pdf(item: Attachment) -> JsonObject:
     if len(source) > _LARGEST_PDF:
         return _describe(item, "not shown: it is too large for this model API")
     return _document(item, {"type": "base64", "media_type": "application/pdf", "data": source})
-
-
-def _text_document(item: Attachment) -> JsonObject:
-    text = item.data.decode("utf-8", "replace")
-    if not text.strip():
-        return _describe(item, "empty")
-    return _document(item, {"type": "text", "media_type": "text/plain", "data": text})
 
 
 def _document(item: Attachment, source: JsonObject) -> JsonObject:

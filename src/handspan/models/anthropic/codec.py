@@ -11,12 +11,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import JsonObject
 from handspan.models.anthropic.blocks import IMAGES, assistant_blocks, result_blocks, user_blocks, wire_ids
 from handspan.models.anthropic.decoder import AnthropicDecoder, decode_answer
 from handspan.models.anthropic.faults import fault_of_answer
-from handspan.models.json_values import encode_json
-from handspan.models.model import LoweredTool
+from handspan.models.json_values import encode_json, json_object, json_objects
+from handspan.models.model import LoweredTool, Prompt
 
 API_VERSION: Final = "2023-06-01"
 DEFAULT_MAX_TOKENS: Final = 16_000
@@ -39,25 +39,19 @@ _NO_TOOL: Final[JsonObject] = {
 
 @final
 class AnthropicCodec:
-    """The Messages API's format.
-
-    With a `model`, thinking goes back only to that model: it may refuse the signature of another model.
-    """
+    """The Messages API's format. With a `model`, thinking goes back only to it: another may refuse the signature."""
 
     api: Api = "anthropic"
     images = IMAGES
     decode = staticmethod(decode_answer)
+    decoder = staticmethod(AnthropicDecoder)
     fault = staticmethod(fault_of_answer)
 
     def __init__(self, model: str = "") -> None:
         self._model = model
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """Return the message as one item of `messages`; no item when nothing of it can be sent.
-
-        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
-        all ids are ours, and match too.
-        """
+        """Return the message as one item of `messages`; no item when nothing of it can be sent."""
         match message:
             case AssistantMessage():
                 ids = {} if before is UNSET else wire_ids(message)
@@ -67,46 +61,35 @@ class AnthropicCodec:
                 return _item(_USER, result_blocks(message, ids))
         return _item(_USER, user_blocks(message))
 
-    def request(
-        self,
-        model: str,
-        instructions: str,
-        items: Sequence[bytes],
-        tools: Sequence[LoweredTool],
-        *,
-        stream: bool,
-        options: JsonObject,
-    ) -> bytes:
+    def request(self, prompt: Prompt) -> bytes:
         """Return the body of the request.
 
         The parts that stay the same in the next request, and the end of the conversation, are marked for the prompt
         cache. The option `cache_control` replaces these marks; null turns them off. Other options that are null are
         left out. The option `tools` holds the vendor's own tools, which come after ours.
         """
+        options = prompt.options
         marks = {} if "cache_control" in options else _CACHE
-        head: JsonObject = {"model": model, "max_tokens": _max_tokens(options), "stream": stream}
+        budget = json_object(options.get("thinking")).get("budget_tokens")
+        limit = DEFAULT_MAX_TOKENS + (budget if type(budget) is int else 0)  # above the budget for thinking
+        head: JsonObject = {"model": prompt.model, "max_tokens": limit, "stream": prompt.stream}
         head |= {key: value for key, value in options.items() if value is not None and key not in _OURS}
-        if instructions.strip():
-            head["system"] = [{"type": "text", "text": instructions, **marks}]
-        head |= _tool_fields(tools, options, items, marks)
+        if prompt.instructions.strip():
+            head["system"] = [{"type": "text", "text": prompt.instructions, **marks}]
+        head |= _tool_fields(prompt, marks)
         if "tools" not in head:
             head.pop("tool_choice", None)
-        if not _may_think(options, items):
+        if not _may_think(prompt):
             del head["thinking"]
-        return encode_json(head)[:-1] + b',"messages":' + _conversation(items, marks) + b"}"
+        return encode_json(head)[:-1] + b',"messages":' + _conversation(prompt.items, marks) + b"}"
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path, which is the same for every model. The base URL ends before `/v1`."""
-        return "/v1/messages"
+        return "/v1/messages"  # the base URL ends before `/v1`
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers with the key, if there is one, and with the API's version."""
         pinned = {"anthropic-version": API_VERSION}
         return {"x-api-key": key, **pinned} if key else pinned
-
-    def decoder(self, names: dict[str, str], model: str) -> AnthropicDecoder:
-        """Return a reader for one streamed answer. `names` leads from wire names back to ours."""
-        return AnthropicDecoder(names, model)
 
 
 def _item(opening: bytes, blocks: list[JsonObject]) -> list[bytes]:
@@ -127,6 +110,7 @@ def _conversation(items: Sequence[bytes], marks: JsonObject) -> bytes:
 
 
 def _join_neighbours(items: Sequence[bytes]) -> list[bytes]:
+    """Return the turns, each joined with a neighbour of the same role: the API wants the roles to alternate."""
     turns: list[bytes] = []
     for item in items:
         opening = _ASSISTANT if item.startswith(_ASSISTANT) else _USER
@@ -137,19 +121,16 @@ def _join_neighbours(items: Sequence[bytes]) -> list[bytes]:
     return turns
 
 
-def _tool_fields(
-    tools: Sequence[LoweredTool], options: JsonObject, items: Sequence[bytes], marks: JsonObject
-) -> JsonObject:
+def _tool_fields(prompt: Prompt, marks: JsonObject) -> JsonObject:
     """Return the fields that declare tools, in the caller's order: another order would miss the prompt cache."""
-    declared = [_tool(tool) for tool in tools]
+    declared = [_tool(tool) for tool in prompt.tools]
     if declared:
         declared[-1] |= marks
-    vendors = options.get("tools")
-    declared += [tool for tool in vendors if isinstance(tool, dict)] if isinstance(vendors, list) else []
+    declared += json_objects(prompt.options.get("tools"))
     if declared:
         return {"tools": [*declared]}
     # The API refuses a conversation with calls when no tool is declared, and `tool_choice` without tools.
-    if any(b'"type":"tool_use"' in item for item in items):
+    if any(b'"type":"tool_use"' in item for item in prompt.items):
         return {"tools": [_NO_TOOL], "tool_choice": {"type": "none"}}
     return {}
 
@@ -163,22 +144,14 @@ def _tool(tool: LoweredTool) -> JsonObject:
     return declared
 
 
-def _max_tokens(options: JsonObject) -> Json:
-    """Return the limit that the API requires. It has to be above the budget for thinking."""
-    thinking = options.get("thinking")
-    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
-    return DEFAULT_MAX_TOKENS + (budget if type(budget) is int else 0)
-
-
-def _may_think(options: JsonObject, items: Sequence[bytes]) -> bool:
+def _may_think(prompt: Prompt) -> bool:
     """Return whether the request may ask for thinking with a budget.
 
     The API refuses it after calls without thinking. That happens when another API's model made the calls.
     """
-    thinking = options.get("thinking")
-    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+    if json_object(prompt.options.get("thinking")).get("type") != "enabled":
         return True
-    last = next((item for item in reversed(items) if item.startswith(_ASSISTANT)), b"")
+    last = next((item for item in reversed(prompt.items) if item.startswith(_ASSISTANT)), b"")
     if b'"type":"tool_use"' not in last:
         return True
     return msgspec.json.decode(last)["content"][0]["type"] in ("thinking", "redacted_thinking")

@@ -7,14 +7,22 @@ of unknown kinds are kept too, because they have to go back to the API.
 from collections.abc import Sequence
 from typing import Final, final
 
-import msgspec
-
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.values import Json, JsonObject
 from handspan.models.anthropic.blocks import parse_arguments
 from handspan.models.anthropic.faults import fault_in_stream
-from handspan.models.json_values import SurrogateJoiner, encode_json, json_object, json_text, mend_text, read_json
+from handspan.models.json_values import (
+    SurrogateJoiner,
+    encode_json,
+    json_count,
+    json_list,
+    json_object,
+    json_text,
+    mend_text,
+    mend_value,
+    read_json,
+)
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 
 _STOPS: Final[dict[str, StopReason]] = {
@@ -25,6 +33,7 @@ _STOPS: Final[dict[str, StopReason]] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+_DELTAS: Final[dict[str, type[TextDelta | ThinkingDelta]]] = {"text": TextDelta, "thinking": ThinkingDelta}
 
 
 @final
@@ -32,10 +41,12 @@ class AnthropicDecoder:
     """Reads one streamed answer, event by event."""
 
     def __init__(self, names: dict[str, str], model: str) -> None:
+        """`names` leads from the names on the wire back to ours."""
         self._names = names
         self._model = model
         self._blocks: list[_ContentBlock] = []
         self._by_index: dict[int, _ContentBlock] = {}
+        """The same blocks by the index that the API's events name."""
         self._usage: JsonObject = {}
         self._stop: Json = None
         self._ended = False
@@ -44,7 +55,9 @@ class AnthropicDecoder:
         """Return what this server-sent event says. Raises `ModelError` for an error event."""
         if self._ended or not data.strip() or data.strip() == "[DONE]":
             return ()
-        body = _read_event(data)
+        body = read_json(data, allow_nan=False)
+        if not isinstance(body, dict):
+            raise _unreadable("an event is no JSON object")
         match body.get("type") or event:
             case "content_block_delta":
                 return self._block_of(body).grow(json_object(body.get("delta")))
@@ -71,7 +84,7 @@ class AnthropicDecoder:
             raise ModelError("cut", "The answer broke off before its end. Try again.")
         for block in self._blocks:
             block.close()
-        return _message(self._blocks, self._stop, self._usage, self._names, self._model)
+        return _message(self._blocks, self._stop, self._usage, self._names, model=self._model)
 
     def _begin(self, body: JsonObject) -> Sequence[ModelEvent]:
         content, index = body.get("content_block"), body.get("index")
@@ -109,7 +122,7 @@ def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> Assist
     blocks = [_ContentBlock(position, json_object(item)) for position, item in enumerate(content)]
     for block in blocks:
         block.close()
-    return _message(blocks, body.get("stop_reason"), json_object(body.get("usage")), names, model)
+    return _message(blocks, body.get("stop_reason"), json_object(body.get("usage")), names, model=model)
 
 
 @final
@@ -129,10 +142,8 @@ class _ContentBlock:
     def begin(self, names: dict[str, str]) -> Sequence[ModelEvent]:
         """Return the events of the block's start."""
         match self.kind:
-            case "text" if text := json_text(self.content.get("text")):
-                return (TextDelta(mend_text(text)),)
-            case "thinking" if text := json_text(self.content.get("thinking")):
-                return (ThinkingDelta(mend_text(text)),)
+            case "text" | "thinking" as kind if text := json_text(self.content.get(kind)):
+                return (_DELTAS[kind](mend_text(text)),)
             case "tool_use":
                 name = json_text(self.content.get("name"))
                 return (CallDelta(self.position, name=names.get(name, name)),)
@@ -141,18 +152,15 @@ class _ContentBlock:
     def grow(self, delta: JsonObject) -> Sequence[ModelEvent]:
         """Add a delta, and return its events."""
         match delta.get("type"):
-            case "text_delta":
-                complete = self._append("text", delta.get("text"))
-                return (TextDelta(complete),) if complete else ()
-            case "thinking_delta":
-                complete = self._append("thinking", delta.get("thinking"))
-                return (ThinkingDelta(complete),) if complete else ()
+            case "text_delta" | "thinking_delta" as kind:
+                field = kind.removesuffix("_delta")
+                complete = self._append(field, delta.get(field))
+                return (_DELTAS[field](complete),) if complete else ()
             case "input_json_delta":
                 complete = self._append("input", delta.get("partial_json"))
                 return (CallDelta(self.position, arguments=complete),) if complete and self.kind == "tool_use" else ()
             case "citations_delta":
-                old = self.content.get("citations")
-                self.content["citations"] = [*(old if isinstance(old, list) else []), delta.get("citation")]
+                self.content["citations"] = [*json_list(self.content.get("citations")), delta.get("citation")]
             case _:
                 self._merge(delta)
         return ()
@@ -197,8 +205,9 @@ class _ContentBlock:
 
 
 def _message(
-    blocks: list[_ContentBlock], reason: Json, usage: JsonObject, names: dict[str, str], model: str
+    blocks: list[_ContentBlock], reason: Json, usage: JsonObject, names: dict[str, str], *, model: str
 ) -> AssistantMessage:
+    """Return the whole reply. Calls that were refused or cut off are left out, so that none runs."""
     stop = _STOPS.get(json_text(reason), "other")
     # The calls of a refused answer are not run. In an answer that was cut, the last block may be incomplete.
     runnable = {"refusal": 0, "length": len(blocks) - 1}.get(stop, len(blocks))
@@ -208,17 +217,15 @@ def _message(
         stop = "calls"
     elif stop == "calls" and not has_calls:
         stop = "end"
-    native = Native("anthropic", model, _mend_content([block.content for block in blocks]))
-    return AssistantMessage(tuple(parts), stop, model, _usage(usage), native)
+    native = Native("anthropic", model, mend_value([block.content for block in blocks]))
+    return AssistantMessage(tuple(parts), stop, model, usage=_usage(usage), native=native)
 
 
 def _parts(block: _ContentBlock, names: dict[str, str], *, is_runnable: bool) -> list[Part]:
     """Return the parts of a block. Blocks of other kinds are only in the native content."""
     match block.kind:
-        case "text" if text := mend_text(json_text(block.content.get("text"))):
-            return [Text(text)]
-        case "thinking" if text := mend_text(json_text(block.content.get("thinking"))):
-            return [Thinking(text)]
+        case "text" | "thinking" as kind if text := mend_text(json_text(block.content.get(kind))):
+            return [Text(text) if kind == "text" else Thinking(text)]
         case "tool_use" if is_runnable:
             name = mend_text(json_text(block.content.get("name")))
             wire_id = mend_text(json_text(block.content.get("id")))
@@ -228,41 +235,19 @@ def _parts(block: _ContentBlock, names: dict[str, str], *, is_runnable: bool) ->
 
 def _usage(counts: JsonObject) -> Usage | None:
     """Return the token counts. The API counts the input in three fields; an unknown count stays None."""
-    fresh, written, cached = (
-        _count_of(counts.get(key)) for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    )
+    fresh, written = json_count(counts.get("input_tokens")), json_count(counts.get("cache_creation_input_tokens"))
+    cached = json_count(counts.get("cache_read_input_tokens"))
     usage = Usage(
         input=None if fresh is None else fresh + (written or 0) + (cached or 0),
-        output=_count_of(counts.get("output_tokens")),
+        output=json_count(counts.get("output_tokens")),
         cached=cached,
-        reasoning=_count_of(json_object(counts.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning=json_count(json_object(counts.get("output_tokens_details")).get("thinking_tokens")),
         cache_written=written,
     )
     return None if usage == Usage() else usage
-
-
-def _mend_content(content: list[JsonObject]) -> Json:
-    """Return the content with texts that all have a UTF-8 form."""
-    try:
-        msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        mended: Json = msgspec.json.decode(encode_json(content))
-        return mended
-    return [*content]
-
-
-def _read_event(data: str) -> JsonObject:
-    body = read_json(data, allow_nan=False)
-    if not isinstance(body, dict):
-        raise _unreadable("an event is no JSON object")
-    return body
 
 
 def _unreadable(reason: str) -> ModelError:
     return ModelError(
         "unreadable", f"The model's answer can't be read: {reason}. Try again, or check the base URL in the settings."
     )
-
-
-def _count_of(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None

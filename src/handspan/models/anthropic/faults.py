@@ -3,9 +3,10 @@
 import re
 from typing import Final
 
-import msgspec
+from msgspec import UNSET
 
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_text, parse_json, quote_message
 from handspan.models.model import ModelError
 
 _STATUS_OF: Final = {
@@ -30,18 +31,14 @@ _OUT_OF_CREDIT: Final = re.compile(
     re.IGNORECASE,
 )
 _SECRET: Final = re.compile(r"\bsk-[\w*.-]+|(?<=Bearer )\S+|[A-Za-z0-9_-]{40,}")
-_MAX_QUOTED: Final = 300
 _TOO_LARGE: Final = 413
 _SERVER_FAULTS: Final = 500
 
 
 def fault_of_answer(status: int, body: bytes) -> ModelError:
     """Return the error for an answer with this status and body."""
-    try:
-        answer: Json = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        answer = body.decode("utf-8", "replace")
-    kind, message = _read_error(answer)
+    answer = parse_json(body)
+    kind, message = _read_error(body.decode("utf-8", "replace") if answer is UNSET else answer)
     return _explain(status, kind, message)
 
 
@@ -56,30 +53,25 @@ def _read_error(answer: Json) -> tuple[str, str]:
     if isinstance(answer, dict):
         error = answer.get("error") or answer
         if isinstance(error, dict):
-            kind, message = error.get("type"), error.get("message") or error.get("detail")
-            return (kind if isinstance(kind, str) else ""), (message if isinstance(message, str) else "")
+            return json_text(error.get("type")), json_text(error.get("message") or error.get("detail"))
         answer = error
     # The HTML page of a proxy is of no use to a person.
     return "", answer if isinstance(answer, str) and not answer.lstrip().startswith("<") else ""
 
 
 def _explain(status: int, kind: str, message: str) -> ModelError:
-    words = f": {_quote(message)!r}" if message.strip() else ""
+    """Return the error for a person: what the API says, and what to do."""
+    words = f": {quote_message(message.strip().rstrip('.'), _SECRET)!r}" if message.strip() else ""
     if status == _TOO_LARGE or (status < _SERVER_FAULTS and _TOO_LONG.search(message)):
         remedy = "Start a new session, or choose a model with a larger context."
         return ModelError("too_long", f"The conversation is too long for this model{words}. {remedy}", status=status)
-    if kind == "billing_error" or (status < _SERVER_FAULTS and _OUT_OF_CREDIT.search(message)):
-        return _out_of_credit(status, words)
-    return _by_status(status, words, message)
-
-
-def _by_status(status: int, words: str, message: str) -> ModelError:
+    if status == 402 or kind == "billing_error" or (status < _SERVER_FAULTS and _OUT_OF_CREDIT.search(message)):
+        remedy = "Add credit or raise the limit in the API's console, or choose another model."
+        return ModelError("quota", f"The account's credit or limit is used up{words}. {remedy}", status=status)
     match status:
         case 401:
             remedy = "Set ANTHROPIC_API_KEY, or the key in the settings, to a valid one."
             return ModelError("auth", f"The model API refuses the key{words}. {remedy}", status=status)
-        case 402:
-            return _out_of_credit(status, words)
         case 403:
             remedy = "Use a key that may, or choose another model."
             return ModelError("auth", f"The key may not do this at the model API{words}. {remedy}", status=status)
@@ -99,14 +91,3 @@ def _by_status(status: int, words: str, message: str) -> ModelError:
         f"The model API refuses the request (status {status}){words}. Check the model and its options in the settings."
     )
     return ModelError("rejected", text, status=status)
-
-
-def _out_of_credit(status: int, words: str) -> ModelError:
-    remedy = "Add credit or raise the limit in the API's console, or choose another model."
-    return ModelError("quota", f"The account's credit or limit is used up{words}. {remedy}", status=status)
-
-
-def _quote(message: str) -> str:
-    """Return the API's message, short and without anything that could be a key (SPEC S5)."""
-    text = _SECRET.sub("…", " ".join(message.split())).rstrip(".")
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"

@@ -1,12 +1,22 @@
-"""Joins the tool calls of one chat answer from their pieces. Servers differ in the fields that they leave out."""
+"""The tool calls of one chat answer, joined from their pieces. Servers differ in the fields that they leave out.
+
+A call that the server refused because the model wrote it wrongly (Groq's error `tool_use_failed`) becomes a call that
+the engine refuses. So the model reads why it failed and goes on, as after every failed call.
+"""
+
+import re
+from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.calls import new_call_id
-from handspan.core.messages import CallPart
+from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.values import Json, JsonObject
-from handspan.models.json_values import arguments_text, is_json_object, json_object, json_text, mend_text
+from handspan.models.json_values import arguments_text, is_json_object, json_object, json_text, mend_text, read_json
 from handspan.models.model import CallDelta
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_REFUSAL: Final = 8000
 
 
 class _PartialCall(Struct):
@@ -71,14 +81,10 @@ class CallAssembler:
 
     def verbatim(self) -> list[Json]:
         """Return the calls as the server sent them, to send them back. Call it after `parts`."""
+        functions: list[JsonObject] = [{"name": call.name, "arguments": call.arguments} for call in self._calls]
         return [
-            {
-                "id": call.wire_id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-                **call.extras,
-            }
-            for call in self._calls
+            {"id": call.wire_id, "type": "function", "function": function, **call.extras}
+            for call, function in zip(self._calls, functions, strict=True)
         ]
 
     @property
@@ -98,6 +104,10 @@ class CallAssembler:
         return (None if is_repeat else call), False
 
     def _find_open(self, index: int | None, wire_id: str, name: str) -> _PartialCall | None:
+        """Return the call that this piece goes on with, by its number, else by its id; None when there is none.
+
+        A piece without both belongs to the newest call, unless it has a name: then it begins a call.
+        """
         newest_first = self._calls[::-1]
         if index is not None:  # of two calls with one number, the newer one (see `_begins_new_call`)
             return next((call for call in newest_first if call.index == index), None)
@@ -113,3 +123,26 @@ class CallAssembler:
         if wire_id and call.wire_id:  # some servers give every piece a new id, but only the first piece has a name
             return wire_id != call.wire_id
         return is_json_object(call.arguments)
+
+
+def read_failed_call(answer: JsonObject, names: dict[str, str]) -> CallPart | None:
+    """Return the call that this error is about; None for another error, or when it names no offered tool.
+
+    The call's arguments are the server's words, which are no JSON on purpose: a call that was refused must not run.
+    """
+    error = json_object(answer.get("error"))
+    if error.get("code") != "tool_use_failed":
+        return None
+    message, written = json_text(error.get("message")), json_text(error.get("failed_generation"))
+    words = [word for text in (written, message) for word in _NAME.findall(text)]
+    name = next((word for word in words if word in names), None)
+    if name is None:
+        return None
+    refusal = mend_text(f"The server refused this call. {message} {written}".strip())
+    return CallPart(new_call_id(), names[name], refusal[:_LONGEST_REFUSAL])
+
+
+def read_failed_reply(body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None:
+    """Return a reply with the refused call, in place of this error answer; None for another error."""
+    call = read_failed_call(json_object(read_json(body)), names)
+    return None if call is None else AssistantMessage((call,), "calls", model)

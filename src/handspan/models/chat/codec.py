@@ -1,7 +1,7 @@
 """The codec of OpenAI Chat Completions, for OpenAI and the many servers that speak it (SPEC M1, M2)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,10 +18,11 @@ from handspan.core.messages import (
     Text,
     UserMessage,
 )
+from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
+from handspan.models.chat.calls import read_failed_reply
 from handspan.models.chat.decoder import ChatDecoder
-from handspan.models.chat.failed_calls import read_failed_reply
 from handspan.models.chat.servers import ANY_SERVER, OPENAI, ChatServer
 from handspan.models.json_values import (
     encode_json,
@@ -29,11 +30,11 @@ from handspan.models.json_values import (
     json_objects,
     json_text,
     make_wire_id,
+    native_content,
     wire_arguments,
     wire_ids,
-    wire_name,
 )
-from handspan.models.model import Decoder, LoweredTool
+from handspan.models.model import Decoder, LoweredTool, Prompt
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
     IMAGES,
@@ -41,14 +42,12 @@ from handspan.models.openai.media import (
     audio_format,
     base64_text,
     data_url,
-    file_name,
     is_image,
     is_pdf,
     is_readable,
 )
 
 _FILLER_ANSWER: Final = "I have the results."
-_EMPTY_MESSAGE: Final = "(an empty message)"
 
 
 class ChatCodec:
@@ -69,44 +68,32 @@ class ChatCodec:
         self._strict_id_pattern = re.compile(server.id_pattern if server is not ANY_SERVER else OPENAI.id_pattern)
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """Return the message as chat messages.
-
-        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
-        all ids are made from ours, and match too.
-        """
+        """Return the message as chat messages."""
         match message:
             case UserMessage(parts=parts):
-                items = [{"role": "user", "content": _user_content(parts)}]
-                return self._encode_items(self._after_results(items) if type(before) is ResultsMessage else items)
+                items: list[JsonObject] = [{"role": "user", "content": _user_content(parts)}]
+                items = self._after_results(items) if type(before) is ResultsMessage else items
             case AssistantMessage():
                 ids = {} if before is UNSET else self._wire_ids(message)
-                return self._encode_items(self._native(message, ids) or self._items_from_parts(message, ids))
+                items = self._native(message, ids) or self._items_from_parts(message, ids)
             case ResultsMessage(results=results):
-                return self._encode_items(self._results(results, self._wire_ids(before)))
+                items = self._results(results, self._wire_ids(before))
+        return [encode_json(item) for item in items]
 
-    def request(
-        self,
-        model: str,
-        instructions: str,
-        items: Sequence[bytes],
-        tools: Sequence[LoweredTool],
-        *,
-        stream: bool,
-        options: JsonObject,
-    ) -> bytes:
+    def request(self, prompt: Prompt) -> bytes:
         """Return the body. An option that is null is left out, even one that we would send ourselves."""
-        system = [encode_json({"role": "system", "content": instructions})] if instructions else []
-        body: dict[str, object] = {"stream": stream}
-        if stream and not self._server.sends_usage_unasked:
+        system = [encode_json({"role": "system", "content": prompt.instructions})] if prompt.instructions else []
+        body: dict[str, object] = {"stream": prompt.stream}
+        if prompt.stream and not self._server.sends_usage_unasked:
             body["stream_options"] = {"include_usage": True}
-        body = {key: value for key, value in {**body, **options}.items() if value is not None}
-        body |= {"model": model, "messages": msgspec.Raw(b"[%b]" % b",".join([*system, *items])), "stream": stream}
-        if tools:  # an empty list is refused
-            body["tools"] = [_tool(tool) for tool in tools]
+        body = {key: value for key, value in {**body, **prompt.options}.items() if value is not None}
+        messages = msgspec.Raw(b"[%b]" % b",".join([*system, *prompt.items]))
+        body |= {"model": prompt.model, "messages": messages, "stream": prompt.stream}
+        if prompt.tools:  # an empty list is refused
+            body["tools"] = [_tool(tool) for tool in prompt.tools]
         return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path below the base URL."""
         return "/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
@@ -114,7 +101,6 @@ class ChatCodec:
         return {"authorization": f"Bearer {key}"} if key else {}
 
     def decoder(self, names: dict[str, str], model: str) -> Decoder:
-        """Return a reader for one streamed answer."""
         return ChatDecoder(names, model, self._server)
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
@@ -129,9 +115,6 @@ class ChatCodec:
         is_own = not self._model or sent_by == self._model
         return wire_ids(message, self._id_pattern if is_own else self._strict_id_pattern)
 
-    def _encode_items(self, items: Iterable[JsonObject]) -> list[bytes]:
-        return [encode_json(item) for item in items]
-
     def _after_results(self, items: list[JsonObject]) -> list[JsonObject]:
         """Return user messages that follow tool messages; some servers need an assistant message between them."""
         filler: JsonObject = {"role": "assistant", "content": _FILLER_ANSWER}
@@ -139,10 +122,7 @@ class ChatCodec:
 
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
         """Return the message as this model sent it, with valid ids; nothing for another model's, or without calls."""
-        native = message.native
-        if native is None or native.api != self.api or (self._model and native.model != self._model):
-            return []
-        content = json_object(native.content)
+        content = json_object(native_content(message, self.api, self._model))
         entries = json_objects(content.get("tool_calls"))
         if not entries or len(entries) != len(message.calls):
             return []
@@ -176,10 +156,8 @@ class ChatCodec:
             call_id = ids.get(result.call_id) or make_wire_id(result.call_id)
             items.append({"role": "tool", "tool_call_id": call_id, "content": result.envelope})
             for attachment in filter(_adds_content, result.attachments):
-                shown.append(
-                    _text(f"This {attachment.kind} is from the result of {wire_name(result.name)} (call {call_id}):")
-                )
-                shown.append(_media(attachment))
+                source = f"the result of {outside_name(result.name)} (call {call_id})"
+                shown += [_text(f"This {attachment.kind} is from {source}:"), _media(attachment)]
         return items + (self._after_results([{"role": "user", "content": shown}]) if shown else [])
 
 
@@ -189,7 +167,7 @@ def _call_fields(call: CallPart, ids: dict[str, str], entry: JsonObject | None =
     name = json_text(function.get("name")) or call.name
     return {
         "id": ids.get(call.id) or make_wire_id(call.id),
-        "function": {**function, "name": wire_name(name), "arguments": wire_arguments(call.arguments)},
+        "function": {**function, "name": outside_name(name), "arguments": wire_arguments(call.arguments)},
     }
 
 
@@ -217,14 +195,11 @@ def _tool(tool: LoweredTool) -> JsonObject:
 
 def _user_content(parts: Sequence[Text | Media]) -> Json:
     """Return the content of a user message. Text alone is a string, which every server takes."""
-    content: list[JsonObject] = []
-    for part in parts:
-        if type(part) is Media:
-            content.append(_media(part.attachment))
-        elif part.text:
-            content.append(_text(part.text))
+    content = [
+        _media(part.attachment) if type(part) is Media else _text(part.text) for part in parts if part != Text("")
+    ]
     if all(item["type"] == "text" for item in content):
-        return "\n\n".join(json_text(item["text"]) for item in content) or _EMPTY_MESSAGE
+        return "\n\n".join(json_text(item["text"]) for item in content) or "(an empty message)"
     return [*content]
 
 
@@ -234,7 +209,7 @@ def _media(item: Attachment) -> JsonObject:
     if sound := audio_format(item):
         return {"type": "input_audio", "input_audio": {"data": base64_text(item), "format": sound}}
     if is_pdf(item):
-        return {"type": "file", "file": {"filename": file_name(item), "file_data": data_url(item)}}
+        return {"type": "file", "file": {"filename": item.name or "document.pdf", "file_data": data_url(item)}}
     return _text(attachment_text(item))
 
 

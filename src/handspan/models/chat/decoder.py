@@ -1,16 +1,12 @@
 """Reads answers of the chat format, streamed or whole, from OpenAI and from similar servers."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
-from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.chat.calls import CallAssembler
-from handspan.models.chat.failed_calls import read_failed_call
+from handspan.models.chat.calls import CallAssembler, read_failed_call
 from handspan.models.chat.servers import ANY_SERVER, ChatServer
 from handspan.models.chat.text_calls import TextCallFilter, split_calls
 from handspan.models.json_values import (
@@ -25,24 +21,18 @@ from handspan.models.json_values import (
 )
 from handspan.models.model import ModelError, ModelEvent, TextDelta, ThinkingDelta
 from handspan.models.openai.faults import fault_in_stream
+from handspan.models.openai.media import read_image
 
 _Kind: TypeAlias = Literal["text", "thinking"]
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _STOPS: Final[dict[str, StopReason]] = {
-    "": "end",
-    "stop": "end",
-    "eos": "end",
-    "eos_token": "end",
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "tool_calls": "end",  # when there are none (OpenClaw#21985); with calls it is "calls"
-    "function_call": "end",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
+    **dict.fromkeys(("", "stop", "eos", "eos_token", "end_turn", "stop_sequence"), "end"),
+    **dict.fromkeys(("tool_calls", "function_call"), "end"),  # without calls (OpenClaw#21985); with some it is "calls"
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     "content_filter": "refusal",
 }
+_SAME: Final = ("type", "index")
 _ABORTED: Final = frozenset({"error", "insufficient_system_resource"})
 
 
@@ -121,6 +111,7 @@ class ChatDecoder:
         return self._message()
 
     def _take_delta(self, delta: JsonObject) -> list[ModelEvent]:
+        """Add one piece of the answer, and return its events. The words of a refusal are text, too."""
         events: list[ModelEvent] = []
         self._take_reasoning(delta, events)
         self._take_content(delta.get("content"), events)
@@ -145,16 +136,15 @@ class ChatDecoder:
             _add_detail(self._reasoning_details, detail)
 
     def _take_content(self, content: Json, events: list[ModelEvent]) -> None:
+        """Add a text, or the blocks of a list. A block of an unknown type counts as text."""
         if isinstance(content, str):
             self._add_words("text", content, events)
         for block in json_objects(content):
             if block.get("type") == "thinking":  # Mistral
                 self._has_thinking_blocks = True
                 inner = block.get("thinking")
-                texts = (
-                    [inner] if isinstance(inner, str) else [json_text(item.get("text")) for item in json_objects(inner)]
-                )
-                self._add_words("thinking", "".join(texts), events)
+                texts = [json_text(item.get("text")) for item in json_objects(inner)]
+                self._add_words("thinking", json_text(inner) or "".join(texts), events)
             elif block.get("type") == "image_url":
                 self._take_image(json_text(json_object(block.get("image_url")).get("url")))
             else:
@@ -177,12 +167,8 @@ class ChatDecoder:
 
     def _take_image(self, url: str) -> None:
         head, comma, data = url.partition(",")
-        media_type = head.removeprefix("data:").removesuffix(";base64")
         if head.startswith("data:image/") and head.endswith(";base64") and comma:
-            try:
-                self._images.append(Media(Attachment("image", media_type, base64.b64decode(data, validate=True))))
-            except binascii.Error:
-                raise unreadable_error("it holds an image that is not base64") from None
+            self._images.append(read_image(head.removeprefix("data:").removesuffix(";base64"), data))
 
     def _release_held(self) -> list[ModelEvent]:
         """Return the text that was held back as a possible call and is none."""
@@ -190,6 +176,10 @@ class ChatDecoder:
         return [TextDelta(visible)] if visible else []
 
     def _message(self) -> AssistantMessage:
+        """Return the whole answer. One with calls stops for them, also if the server says that it has just ended.
+
+        Raises `ModelError` when the server broke it off.
+        """
         reason = self._finish or ""
         if reason in _ABORTED:
             raise ModelError(
@@ -211,7 +201,7 @@ class ChatDecoder:
             stop = "calls"
         elif stop == "end" and self._refused:
             stop = "refusal"
-        return AssistantMessage((*parts, *self._images, *calls), stop, self._model, self._usage, native)
+        return AssistantMessage((*parts, *self._images, *calls), stop, self._model, usage=self._usage, native=native)
 
     def _take_text_calls(self, runs: list[tuple[_Kind, str]]) -> tuple[list[tuple[_Kind, str]], list[CallPart]]:
         """Return the text without the calls that the model printed in it, and these calls."""
@@ -230,28 +220,19 @@ class ChatDecoder:
             return None
         content: Json = "".join(text for kind, text in runs if kind == "text") or None
         if self._has_thinking_blocks:
-            content = [_block(kind, text) for kind, text in runs]
+            words: list[tuple[_Kind, JsonObject]] = [(kind, {"type": "text", "text": text}) for kind, text in runs]
+            content = [one if kind == "text" else {"type": "thinking", "thinking": [one]} for kind, one in words]
         message: JsonObject = {"role": "assistant", "content": content, **fields, "tool_calls": self._calls.verbatim()}
         return Native("openai-chat", self._model, message)
 
 
-def _block(kind: _Kind, text: str) -> JsonObject:
-    words: JsonObject = {"type": "text", "text": text}
-    return words if kind == "text" else {"type": "thinking", "thinking": [words]}
-
-
-def _add_detail(details: list[Json], detail: JsonObject) -> None:
+def _add_detail(details: list[Json], new: JsonObject) -> None:
     """Add a piece of OpenRouter's reasoning. Text is appended to the last item if type and number are the same."""
     last = details[-1] if details else None
-    same = ("type", "index")
-    if (
-        not isinstance(last, dict)
-        or detail.get("index") is None
-        or any(last.get(key) != detail.get(key) for key in same)
-    ):
-        details.append(dict(detail))
+    if not isinstance(last, dict) or new.get("index") is None or any(last.get(key) != new.get(key) for key in _SAME):
+        details.append(dict(new))
         return
-    for key, value in detail.items():
+    for key, value in new.items():
         if key in ("text", "summary", "data") and isinstance(value, str):
             last[key] = json_text(last.get(key)) + value
         elif value is not None:

@@ -171,7 +171,7 @@ class TextCallFilter:
         return start[:1] in ("", "{") or (start[0] == "[" and start[1:].lstrip()[:1] in ("", "{"))
 
     def _safe_length_of_block(self, marker: str) -> int:
-        """Return the same as `_safe_length` for held text that begins with a block."""
+        """Return how much of held text that begins with a block is certainly no call: 0 while it may be one."""
         closing = _CLOSINGS.get(marker)
         end = self._held.find(closing, len(marker)) if closing else -1
         if closing is None or end < 0:
@@ -181,6 +181,7 @@ class TextCallFilter:
         if not list(_blocks(self._held[:end], self._names)):
             return end
         after = self._held[end:].lstrip()
+        # Other text follows, and no other block: the JSON was an example for the person.
         is_example = (
             marker == "```json" and after != "" and not any(mark.startswith(after[: len(mark)]) for mark in _MARKERS)
         )

@@ -34,9 +34,9 @@ from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import JsonObject
 from handspan.models.gemini.decoder import GeminiDecoder, decode_answer
-from handspan.models.gemini.faults import fault_of_answer, retry_after
-from handspan.models.json_values import mend_text
-from handspan.models.model import LoweredTool
+from handspan.models.gemini.faults import fault_of_answer
+from handspan.models.json_values import encode_json, json_object, mend_text, native_content
+from handspan.models.model import LoweredTool, Prompt
 
 _Fields: TypeAlias = dict[str, object]
 """An object on its way to JSON; some of its values are JSON already (`Raw`)."""
@@ -58,26 +58,23 @@ _IMAGES: Final = ImageLimits(
 _TOP_FIELDS: Final = frozenset(("generationConfig", "safetySettings", "cachedContent", "toolConfig", "serviceTier"))
 _CONFIG_NAMES: Final = {"max_tokens": "maxOutputTokens", "stop": "stopSequences"}
 
-_encode: Final = msgspec.json.Encoder().encode
-
 
 @final
 class GeminiCodec:
-    """The wire format of Gemini. With `subset`, tools are lowered to the OpenAPI subset, not to JSON Schema."""
+    """The wire format of Gemini."""
 
     api: Api = "gemini"
     images = _IMAGES
     decode = staticmethod(decode_answer)
+    decoder = staticmethod(GeminiDecoder)
     fault = staticmethod(fault_of_answer)
-    retry_after = staticmethod(retry_after)
 
-    def __init__(self, model: str = "", *, subset: bool = False) -> None:
+    def __init__(self, model: str = "") -> None:
         found = _GENERATION.search(model)
         generation = int(found[1]) if found else None
         # A name without a number ("gemini-flash-latest") is most likely new. It gets what every generation takes.
         self._needs_signature = generation is None or generation >= 3
         self._nests_media = generation is not None and generation >= 3
-        self._uses_subset = subset
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the contents for this message: two for results with media beside them, none for an empty message."""
@@ -88,30 +85,20 @@ class GeminiCodec:
                 contents = [_content("model", self._model_parts(message))]
             case ResultsMessage(results=results):
                 contents = self._result_contents(results)
-        return [_encode(content) for content in contents if content["parts"]]
+        return [encode_json(content) for content in contents if content["parts"]]
 
-    def request(
-        self,
-        model: str,
-        instructions: str,
-        items: Sequence[bytes],
-        tools: Sequence[LoweredTool],
-        *,
-        stream: bool,
-        options: JsonObject,
-    ) -> bytes:
+    def request(self, prompt: Prompt) -> bytes:
         """Return the body. Options that are no field of the request go into `generationConfig`."""
-        body: _Fields = {"contents": Raw(b"[%b]" % b",".join(items))}
-        if instructions:
-            body["systemInstruction"] = {"parts": [{"text": mend_text(instructions)}]}
-        if tools:
-            body["tools"] = [{"functionDeclarations": [self._declare_tool(tool) for tool in tools]}]
+        body: _Fields = {"contents": Raw(b"[%b]" % b",".join(prompt.items))}
+        if prompt.instructions:
+            body["systemInstruction"] = {"parts": [{"text": mend_text(prompt.instructions)}]}
+        if prompt.tools:
+            body["tools"] = [{"functionDeclarations": [_declare_tool(tool) for tool in prompt.tools]}]
             body["toolConfig"] = {"functionCallingConfig": {"mode": "AUTO"}}
-        _add_options(body, options)
-        return _encode(body)
+        _add_options(body, prompt.options)
+        return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path below the base URL, with its query."""
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
         return f"{_VERSION}/{quote(name)}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
 
@@ -119,22 +106,8 @@ class GeminiCodec:
         """Return the header with the key; the version is in the path."""
         return {"x-goog-api-key": key} if key else {}
 
-    def decoder(self, names: dict[str, str], model: str) -> GeminiDecoder:
-        """Return a reader for one streamed answer."""
-        return GeminiDecoder(names, model)
-
-    def _declare_tool(self, tool: LoweredTool) -> _Fields:
-        declaration: _Fields = {"name": tool.name, "description": mend_text(tool.spec.description)}
-        if not self._uses_subset:
-            declaration["parametersJsonSchema"] = tool.schema
-        elif tool.schema.get("properties"):  # the subset refuses an object without properties
-            declaration["parameters"] = tool.schema
-        return declaration
-
     def _model_parts(self, message: AssistantMessage) -> Sequence[_Fields]:
-        parts = _native_parts(message)
-        if parts is None:
-            parts = _parts_from(message.parts)
+        parts = _native_parts(message) or _parts_from(message.parts)
         return _add_signature(parts) if self._needs_signature else parts
 
     def _result_contents(self, results: Sequence[CallResult]) -> list[_Fields]:
@@ -157,6 +130,10 @@ class GeminiCodec:
         return self._nests_media and bool(attachment.data) and _media_type(attachment) in _NESTED_TYPES
 
 
+def _declare_tool(tool: LoweredTool) -> _Fields:
+    return {"name": tool.name, "description": mend_text(tool.spec.description), "parametersJsonSchema": tool.schema}
+
+
 def _content(role: str, parts: Sequence[_Fields]) -> _Fields:
     return {"role": role, "parts": parts}
 
@@ -171,14 +148,11 @@ def _parts_from(parts: Iterable[Part]) -> list[_Fields]:
             case Media(attachment=attachment):
                 written.append(_media_part(attachment))
             case CallPart():
-                written.append({"functionCall": _function_call(part)})
+                call = {"id": part.id, "name": _wire_name(part.name), "args": _arguments(part.arguments)}
+                written.append({"functionCall": call})
             case Text() | Thinking():
                 pass
     return written
-
-
-def _function_call(call: CallPart) -> _Fields:
-    return {"id": call.id, "name": _wire_name(call.name), "args": _arguments(call.arguments)}
 
 
 def _arguments(text: str) -> JsonObject:
@@ -196,10 +170,7 @@ def _wire_name(name: str) -> str:
 
 def _native_parts(message: AssistantMessage) -> list[_Fields] | None:
     """Return the parts as Gemini sent them; None when another API sent them, or when the message has other calls."""
-    native = message.native
-    if native is None or native.api != GeminiCodec.api or not isinstance(native.content, dict):
-        return None
-    parts = native.content.get("parts")
+    parts = json_object(native_content(message, GeminiCodec.api)).get("parts")
     if not isinstance(parts, list):
         return None
     kept: list[_Fields] = [{**part} for part in parts if isinstance(part, dict)]
@@ -207,19 +178,17 @@ def _native_parts(message: AssistantMessage) -> list[_Fields] | None:
     if len(call_parts) != len(message.calls):
         return None
     for part, call in zip(call_parts, message.calls, strict=True):
-        native_call = part["functionCall"]
-        known = native_call if isinstance(native_call, dict) else {}
+        given = part["functionCall"]
+        known = given if isinstance(given, dict) else {}
         part["functionCall"] = {"args": {}, **known, "id": call.id, "name": _wire_name(call.name)}
     return kept
 
 
 def _add_signature(parts: list[_Fields]) -> list[_Fields]:
     """Mark the first call when no part is signed, and return the parts. Marks on more calls make answers worse."""
-    if not any("thoughtSignature" in part for part in parts):
-        for part in parts:
-            if "functionCall" in part:
-                part["thoughtSignature"] = _NO_SIGNATURE
-                break
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None and not any("thoughtSignature" in part for part in parts):
+        first["thoughtSignature"] = _NO_SIGNATURE
     return parts
 
 

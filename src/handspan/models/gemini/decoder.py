@@ -4,6 +4,7 @@ A piece of the stream holds whole parts: only text is spread over pieces, the ar
 are kept as they came, because signatures must go back at the same place (SPEC M2).
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final, final
 
@@ -11,35 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.calls import new_call_id
-from handspan.core.messages import (
-    AssistantMessage,
-    CallPart,
-    Media,
-    Native,
-    Part,
-    StopReason,
-    Text,
-    Thinking,
-    Usage,
-)
+from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.results import Attachment, AttachmentKind
 from handspan.core.values import Json, JsonObject
 from handspan.models.gemini.faults import fault_of_answer
+from handspan.models.json_values import encode_json, json_object
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 
-_REFUSALS: Final = (
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MODEL_ARMOR",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_RECITATION",
-)
-_STOPS: Final[dict[str, StopReason]] = {"STOP": "end", "MAX_TOKENS": "length", **dict.fromkeys(_REFUSALS, "refusal")}
+_REFUSAL: Final = re.compile(r"(IMAGE_)?(SAFETY|RECITATION|PROHIBITED_CONTENT)|LANGUAGE|BLOCKLIST|SPII|MODEL_ARMOR")
+_STOPS: Final[dict[str, StopReason]] = {"": "end", "STOP": "end", "MAX_TOKENS": "length"}
 _TEXT_FIELDS: Final = frozenset(("text", "thought"))
 
 
@@ -149,7 +130,8 @@ class GeminiDecoder:
     def take(self, answer: _GeminiAnswer) -> list[ModelEvent]:
         """Add this piece, and return its events. Raises `ModelError` for an error."""
         if answer.error is not None:
-            raise _fault_in_stream(answer.error)
+            code = json_object(answer.error).get("code")
+            raise fault_of_answer(code if isinstance(code, int) else 500, encode_json({"error": answer.error}))
         if answer.usage_metadata is not None:  # each one counts the whole answer so far
             self._usage = _usage(answer.usage_metadata)
         if answer.prompt_feedback is not None:
@@ -158,16 +140,14 @@ class GeminiDecoder:
         for candidate in answer.candidates or ():
             if not candidate.index:  # we never ask for more than the first
                 self._has_candidate = True
-                events += self._take_candidate(candidate)
+                self._finish = candidate.finish_reason or self._finish
+                self._finish_message = candidate.finish_message or self._finish_message
+                for index, raw in enumerate((candidate.content and candidate.content.parts) or ()):
+                    events += self._take_part(raw, is_first=index == 0)
         return events
 
-    def _take_candidate(self, candidate: _Candidate) -> list[ModelEvent]:
-        self._finish = candidate.finish_reason or self._finish
-        self._finish_message = candidate.finish_message or self._finish_message
-        parts = (candidate.content.parts if candidate.content else None) or ()
-        return [event for index, raw in enumerate(parts) for event in self._take_part(raw, is_first=index == 0)]
-
     def _take_part(self, raw: JsonObject, *, is_first: bool) -> list[ModelEvent]:
+        """Take one part of the reply, and return what it says."""
         try:
             part = msgspec.convert(raw, _GeminiPart)
         except msgspec.ValidationError as error:
@@ -186,13 +166,8 @@ class GeminiDecoder:
     def _add_raw(self, raw: JsonObject, *, may_continue: bool) -> None:
         """Add the part as it came. Text that was split between two pieces is joined, unless it is signed."""
         last = self._raw[-1] if self._raw else None
-        if (
-            may_continue
-            and last
-            and _is_text_only(last)
-            and _is_text_only(raw)
-            and last.get("thought") == raw.get("thought")
-        ):
+        is_text = last is not None and _is_text_only(last) and _is_text_only(raw)
+        if last is not None and may_continue and is_text and last.get("thought") == raw.get("thought"):
             self._raw[-1] = {**last, "text": f"{last['text']}{raw['text']}"}
         else:
             self._raw.append(raw)
@@ -207,6 +182,7 @@ class GeminiDecoder:
         return ThinkingDelta(part.text) if part.thought else TextDelta(part.text)
 
     def _take_call(self, call: _GeminiCall) -> list[ModelEvent]:
+        """Add a call to the reply."""
         if call.partial_args is not None or call.will_continue:
             raise _unreadable("it streams arguments in fragments; leave out 'streamFunctionCallArguments'")
         if not call.name:
@@ -218,8 +194,10 @@ class GeminiDecoder:
         return [CallDelta(self._calls - 1, name, arguments)]
 
     def _message(self) -> AssistantMessage:
+        """Return the whole reply. Raises a `ModelError` for one without content."""
         is_blocked = not self._has_candidate or (bool(self._blocked) and not self._parts)
-        stop = "refusal" if is_blocked else _STOPS.get(self._finish or "STOP", "other")
+        is_refused = is_blocked or _REFUSAL.fullmatch(self._finish) is not None
+        stop: StopReason = "refusal" if is_refused else _STOPS.get(self._finish, "other")
         if stop == "length":
             self._drop_cut_call()
         if stop == "other" and not self._parts:
@@ -227,7 +205,7 @@ class GeminiDecoder:
         native = Native("gemini", self._model, {"role": "model", "parts": [*self._raw]}) if self._raw else None
         if self._calls and stop in ("end", "other"):  # Gemini has no finish reason for calls
             stop = "calls"
-        return AssistantMessage(tuple(self._parts), stop, self._model, self._usage, native)
+        return AssistantMessage(tuple(self._parts), stop, self._model, usage=self._usage, native=native)
 
     def _drop_cut_call(self) -> None:
         """Remove a call at the end of an answer that the token limit cut: the call may be incomplete."""
@@ -260,12 +238,6 @@ def _add_counts(*counts: int | None) -> int | None:
     """Return the sum of the known counts; None when none is known (SPEC M6)."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _fault_in_stream(error: Json) -> ModelError:
-    """Return the error for an error object inside an answer."""
-    code = error.get("code") if isinstance(error, dict) else None
-    return fault_of_answer(code if isinstance(code, int) else 500, msgspec.json.encode({"error": error}))
 
 
 def _unreadable(reason: str) -> ModelError:

@@ -3,9 +3,7 @@
 import re
 from typing import Final
 
-import msgspec
-
-from handspan.core.values import Json
+from handspan.models.json_values import json_object, json_text, parse_json, quote_message
 from handspan.models.model import ModelError, ModelFault
 
 _MEANINGS: Final[dict[ModelFault, str]] = {
@@ -24,30 +22,31 @@ _BAD_KEY: Final = re.compile(r"API_KEY_(INVALID|EXPIRED)|API key (not valid|expi
 _USED_UP: Final = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted", re.I)
 _BILLING: Final = re.compile(r"plan and billing", re.I)
 _SECRET: Final = re.compile(r"AIza[\w-]{10,}|AQ\.[\w-]{10,}|sk-[\w-]{10,}|ya29\.[\w.-]+|(?<=key=)[^\s&'\"]+", re.I)
-_MAX_QUOTED: Final = 300
 
 
 def fault_of_answer(status: int, body: bytes) -> ModelError:
     """Return the error for an answer with this status and body."""
     body_text = body.decode(errors="replace")
     kind = _fault_kind(status, body_text)
-    seconds = retry_after(body)
+    seconds = _find_wait(body_text)
     meaning = _MEANINGS[kind].format(later="" if seconds is None else f" in {round(seconds, 2):g} seconds")
-    quoted = _quote(body_text)
+    quoted = quote_message(_message_of(body_text) or body_text, _SECRET)
     details = f" It says: {quoted!r}." if quoted else ""
-    return ModelError(kind, f"{meaning}{details} (HTTP {status})", status=status)
+    return ModelError(kind, f"{meaning}{details} (HTTP {status})", status=status, wait=seconds)
 
 
-def retry_after(body: bytes) -> float | None:
-    """Return the seconds that the answer asks to wait; None when it does not ask."""
-    found = _RETRY.search(body.decode(errors="replace"))
+def _find_wait(body_text: str) -> float | None:
+    found = _RETRY.search(body_text)
     return float(found[1] or found[2]) if found else None
 
 
 def _fault_kind(status: int, body_text: str) -> ModelFault:
+    """Return the kind of this error, by its status and its words."""
     if status in (401, 403) or _BAD_KEY.search(body_text):
         return "auth"
-    if status == 402 or (status == 429 and _is_used_up(body_text)):
+    # A limit per minute names billing, too, but also gives a time to retry.
+    is_used_up = _USED_UP.search(body_text) or (_BILLING.search(body_text) and not _RETRY.search(body_text))
+    if status == 402 or (status == 429 and is_used_up):
         return "quota"
     if status == 404:
         return "unknown_model"
@@ -58,24 +57,9 @@ def _fault_kind(status: int, body_text: str) -> ModelFault:
     return "rejected"
 
 
-def _is_used_up(body_text: str) -> bool:
-    """Return whether the quota is used up. A limit per minute names billing too, but also gives a time to retry."""
-    return bool(_USED_UP.search(body_text) or (_BILLING.search(body_text) and not _RETRY.search(body_text)))
-
-
-def _quote(body_text: str) -> str:
-    """Return Gemini's message, or the beginning of the body, without anything that looks like a key."""
-    text = " ".join(_SECRET.sub("…", _message_of(body_text) or body_text).split())
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-
-
 def _message_of(body_text: str) -> str:
-    try:
-        body: Json = msgspec.json.decode(body_text)
-    except (ValueError, RecursionError):
-        return ""
+    body = parse_json(body_text)
     if isinstance(body, list) and body:  # a stream that does not use server-sent events
         body = body[0]
-    error = body.get("error") if isinstance(body, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else ""
+    error = json_object(body).get("error")
+    return json_text(error.get("message") if isinstance(error, dict) else error)

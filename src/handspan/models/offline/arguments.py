@@ -7,12 +7,13 @@ from itertools import dropwhile, takewhile
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from handspan.core.errors import DefinitionError
 from handspan.core.late_imports import zoneinfo
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_list, json_object, parse_json
 from handspan.models.offline.match import (
     FILLERS,
     Clause,
@@ -37,7 +38,9 @@ _ORDER: Final = ("choice", "number", *_KINDS, "json", "text")  # plain text last
 _BODY: Final = word_set("content text message body")
 _PREPOSITIONS: Final = word_set("to in into onto from of at by on for with about")
 _COMMAND: Final = r"(?:ls|cat|echo|pwd|git|grep|python3?|date|whoami|head|tail|wc|curl|ps|\.{0,2}/\S+)\b|.*[|<>;&$*]"
-_NAME_BESIDE_FILE: Final = r"(?i)\b(?:file|folder|files in)\s+(?:called\s+)?(\w+)|\bmy\s+(\w+)\s+file\b"
+_NAME_BESIDE_FILE: Final = (
+    r"(?i)\b(?:file|folder|files in)\s+(?:called\s+)?(?P<behind>\w+)|\bmy\s+(?P<before>\w+)\s+file\b"
+)
 _QUERY_FRAME: Final = (
     r"(?i)^(?:.*?\b(?:for|about|called) +)?(?:(?:the|my|a) +)*|(?: +(?:in|on) (?:my|the) \w+)?[?!.\s]*$"
 )
@@ -65,25 +68,25 @@ class LastCall(Struct, frozen=True):
 
 def read_slots(tool: KnownTool) -> list[Slot]:
     """Return the tool's parameters in the order in which they are filled."""
-    properties, required = tool.spec.parameters.get("properties"), tool.spec.parameters.get("required")
-    needed = required if isinstance(required, list) else []
-    inner = properties.items() if isinstance(properties, dict) else ()
-    slots = [_read_slot(name, schema, name in needed) for name, schema in inner]
+    properties, needed = tool.spec.parameters.get("properties"), json_list(tool.spec.parameters.get("required"))
+    slots = [_read_slot(name, schema, is_required=name in needed) for name, schema in json_object(properties).items()]
     return sorted(slots, key=lambda slot: (_ORDER.index(slot.kind), not slot.is_required, not slot.words & _BODY))
 
 
-def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
-    outer = schema if isinstance(schema, dict) else {}
+def _read_slot(name: str, schema: Json, *, is_required: bool) -> Slot:
+    """Return one parameter. Its kind is that of its schema; a text has the kind that its name tells, such as `url`."""
+    outer = json_object(schema)
     forms = outer.get("anyOf")
     used = next((form for form in forms if form != {"type": "null"}), {}) if isinstance(forms, list) else outer
-    inner = used if isinstance(used, dict) else {}
+    inner = json_object(used)
     kinds, enum, words = inner.get("type"), inner.get("enum"), frozenset(split_words(name))
     kind = next((one for one in kinds if one != "null"), "") if isinstance(kinds, list) else kinds
     text = next((text for text, known in _KINDS.items() if words & known), "text")
     # A tuple made from a list, as `Clause.words`.
-    choices = tuple([value for value in enum if isinstance(value, str)]) if isinstance(enum, list) else ()
+    choices = tuple([value for value in json_list(enum) if isinstance(value, str)])
     hint = f"one of {', '.join(choices)}" if choices else str(outer.get("description", ""))[:120].rstrip(". ")
-    return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, hint)
+    shown_kind = "choice" if "enum" in inner else _TYPES.get(str(kind), text)
+    return Slot(name, shown_kind, is_required, words, choices=choices, description=hint)
 
 
 @functools.cache
@@ -99,6 +102,7 @@ class FilledCall:
     def __init__(self, tool: KnownTool, clause: Clause, last: LastCall | None = None) -> None:
         self._tool, self._clause, self._last, self._slots = tool, clause, last, read_slots(tool)
         self._free = list(clause.pieces)
+        """The pieces that no argument has taken yet."""
         self.takes_words = False  # a parameter got plain words, which may go on in the next part of the request
         self.arguments = self._take_written()
         for slot in self._slots:
@@ -122,12 +126,13 @@ class FilledCall:
     def _take_written(self) -> JsonObject:
         """Return the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
-        pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
+        pairs = [self._use(piece).partition("=") for piece in self._free_of("pair")]
         written = self._clause.given | {key: _read_written(value) for key, _, value in pairs}
         keyed = ((slots.get(plain_name(key)), key, value) for key, value in written.items())
         return {slot.name if slot else key: _convert(slot, value) for slot, key, value in keyed}
 
-    def _pieces(self, *kinds: str) -> list[TextPiece]:
+    def _free_of(self, *kinds: str) -> list[TextPiece]:
+        """Return the pieces of these kinds that no argument has taken yet."""
         return [piece for piece in self._free if piece.kind in kinds]
 
     def _use(self, *pieces: TextPiece) -> str:
@@ -157,7 +162,7 @@ class FilledCall:
         return self._last.arguments.get(slot.name) or (self._last.text if slot.kind == "text" else None) or None
 
     def _url(self, _: Slot) -> Json:
-        found = self._pieces("url")
+        found = self._free_of("url")
         known = next((url for word, url in _ADDRESSES.items() if word in self._clause.counted and not found), None)
         self._free = [] if known else self._free
         return self._use(found[0]) if found else known
@@ -168,7 +173,7 @@ class FilledCall:
         return choices[self._use(found[0]).lower()] if found else None
 
     def _number(self, slot: Slot) -> Json:
-        found = self._pieces("number") if slot.is_required else []
+        found = self._free_of("number") if slot.is_required else []
         return _convert(slot, self._use(found[0])) if found else None
 
     def _place_name(self, slot: Slot) -> Json:
@@ -186,26 +191,44 @@ class FilledCall:
 
     def _path(self, slot: Slot) -> Json:
         """Return a path, a quoted name, or the word beside "file" or "folder"; else "." for a folder tool."""
-        needs_text = any(other.is_required and other.kind in ("query", "text") for other in self._slots)
-        before = dict(zip(self._clause.pieces, ("", *self._clause.words), strict=False))
-        quoted = [one for one in self._pieces("quoted") if not needs_text or before[one] in _PREPOSITIONS]
-        if found := self._pieces("path") or quoted:
+        if found := self._free_of("path") or self._quoted_paths():
             return self._use(found[0])
-        named = re.search(_NAME_BESIDE_FILE, self._clause.source)
-        if named and (named[2] or named[1].lower() not in FILLERS):
-            self._free = [piece for piece in self._free if piece.text not in named.groups()]
-            return named[1] or f"{named[2]}.txt"
+        if name := self._take_name_beside_file():
+            return name
         is_folder = not self._tool.name_words.isdisjoint(("directory", "folder"))
+        # "list the files" means this folder; in "list it", `_find_value` knows what "it" is.
         return "." if is_folder and slot.is_required and not self._clause.has_pronoun else None
 
+    def _quoted_paths(self) -> list[TextPiece]:
+        """Return the quoted pieces that can be a path.
+
+        If the tool needs a text, too, a preposition tells them apart: `write "hello" to "my notes"`.
+        """
+        quoted = self._free_of("quoted")
+        if not any(other.is_required and other.kind in ("query", "text") for other in self._slots):
+            return quoted
+        word_before = dict(zip(self._clause.pieces, ("", *self._clause.words), strict=False))
+        return [piece for piece in quoted if word_before[piece] in _PREPOSITIONS]
+
+    def _take_name_beside_file(self) -> str:
+        """Return the name that "file" or "folder" stands beside, and mark it as used; empty when there is none.
+
+        "the folder called plans" means `plans`, "my notes file" means `notes.txt`; "the file that I wrote" has no name.
+        """
+        found = re.search(_NAME_BESIDE_FILE, self._clause.source)
+        if found is None or (found["behind"] and found["behind"].lower() in FILLERS):
+            return ""
+        self._free = [piece for piece in self._free if piece.text not in found.groups()]
+        return found["behind"] or f"{found['before']}.txt"
+
     def _items(self, slot: Slot) -> Json:
-        found = self._pieces("quoted", "path", "number") if slot.is_required else []
+        found = self._free_of("quoted", "path", "number") if slot.is_required else []
         self._use(*found)
         return [_convert(slot, one.text) if one.kind == "number" else one.text for one in found] or None
 
     def _text(self, slot: Slot) -> Json:
         """Return quoted text; or the unused words, when this is the only parameter for text."""
-        is_query, found = slot.kind == "query", self._pieces("quoted", "code")
+        is_query, found = slot.kind == "query", self._free_of("quoted", "code")
         if found and (slot.is_required or is_query or slot.words & _BODY):
             return self._use(found[0])
         texts = [other for other in self._slots if other.is_required and other.kind in ("query", "text", "command")]
@@ -236,11 +259,8 @@ class FilledCall:
 
 def decode_json(text: str) -> Json:
     """Return the JSON value, or the text itself when it is none."""
-    try:
-        value: Json = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
+    value = parse_json(text)
+    return text if value is UNSET else value
 
 
 def _read_written(value: str) -> str:

@@ -16,6 +16,7 @@ from handspan.core.names import did_you_mean, split_name
 from handspan.core.schema import join_problems
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Json
+from handspan.models.json_values import json_object
 from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline.arguments import FilledCall, LastCall, decode_json, known_zones, read_slots
@@ -94,7 +95,7 @@ def _read_call(last: _Round | None) -> LastCall:
     """Return what "it" means after this round of calls and results."""
     arguments = decode_json(last[0].calls[-1].arguments) if last else {}
     texts = [_render_value(decode_json(one.envelope)) for one in last[1].results if not one.is_error] if last else []
-    return LastCall(arguments if isinstance(arguments, dict) else {}, "\n".join(texts))
+    return LastCall(json_object(arguments), "\n".join(texts))
 
 
 class _Request:

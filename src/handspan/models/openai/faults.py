@@ -4,10 +4,9 @@ import re
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.json_values import json_object, json_text, mend_text, read_json
+from handspan.models.json_values import json_object, json_text, quote_message, read_json
 from handspan.models.model import ModelError, ModelFault
 
-_MAX_QUOTED: Final = 300
 _SECRET: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|gsk|csk|hf|xai|pk|rk|key|nvapi)[-_]|AIza)[A-Za-z0-9_*.-]{12,}"
     r"|(?<=provided: )\S+|(?<=[Bb]earer )\S+"
@@ -51,17 +50,13 @@ def fault_of_answer(status: int, body: bytes) -> ModelError:
     if isinstance(read, list) and read:  # Gemini behind the OpenAI format sends a list
         read = read[0]
     if isinstance(read, dict):
-        return _explain(status, read)
+        return fault_in_stream(read, status)
     text = "" if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")  # the HTML page of a proxy is of no use
     return _error(_fault_kind(status, text), text, status)
 
 
-def fault_in_stream(error: JsonObject) -> ModelError:
+def fault_in_stream(answer: JsonObject, status: int | None = None) -> ModelError:
     """Return the error for an error object that came instead of an answer, or in the middle of it."""
-    return _explain(None, error)
-
-
-def _explain(status: int | None, answer: JsonObject) -> ModelError:
     inner = answer.get("error")
     error = inner if isinstance(inner, dict) else answer
     message = inner if isinstance(inner, str) else _message_of(error)
@@ -99,6 +94,7 @@ def _status_of(error: JsonObject, words: str) -> int | None:
 
 
 def _fault_kind(status: int | None, words: str) -> ModelFault:
+    """Return the kind of this error, by its status and its words."""
     if status in (401, 403):
         return "auth"
     if status == 402 or (_QUOTA.search(words) and status in (None, 400, 429)):
@@ -115,13 +111,7 @@ def _fault_kind(status: int | None, words: str) -> ModelFault:
 
 def _error(fault: ModelFault, message: str, status: int | None) -> ModelError:
     remedy = _RATE_LIMIT if status == 429 and fault == "overloaded" else _REMEDIES[fault]
-    quoted = _quote(message)
+    quoted = quote_message(message, _SECRET)
     number = f" {status}" if status else ""
     answer = f" It said{number}: {quoted!r}." if quoted else f" It answered{number} without a reason." if status else ""
     return ModelError(fault, remedy + answer, status=status)
-
-
-def _quote(message: str) -> str:
-    """Return the server's message on one line, without anything that looks like a key (SPEC S5)."""
-    line = _SECRET.sub("…", " ".join(mend_text(message).split()))
-    return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]}…"

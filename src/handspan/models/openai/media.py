@@ -1,10 +1,13 @@
-"""Images, sounds and files in the OpenAI formats, and descriptions of those that they can't take."""
+"""Images, sounds and files in the OpenAI formats, and descriptions of those that the APIs can't take."""
 
 import base64
+import binascii
 from typing import Final, Literal
 
 from handspan.core.images import ImageLimits
+from handspan.core.messages import Media
 from handspan.core.results import Attachment
+from handspan.models.json_values import unreadable_error
 
 IMAGES: Final = ImageLimits(frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}), 2_500_000, 20_000_000)
 """OpenAI takes more. Other servers that speak its formats take 4 MB of base64 at least."""
@@ -30,6 +33,14 @@ def audio_format(item: Attachment) -> Literal["wav", "mp3"] | None:
     return "wav" if _type(item) in _WAV else "mp3" if _type(item) in _MP3 else None
 
 
+def read_image(media_type: str, text: str) -> Media:
+    """Return an image of an answer. Raises `ModelError` when its text is not base64."""
+    try:
+        return Media(Attachment("image", media_type, base64.b64decode(text, validate=True)))
+    except binascii.Error:
+        raise unreadable_error("it holds an image that is not base64") from None
+
+
 def base64_text(item: Attachment) -> str:
     """Return the bytes as base64."""
     return base64.b64encode(item.data).decode("ascii")
@@ -40,21 +51,11 @@ def data_url(item: Attachment) -> str:
     return f"data:{_type(item)};base64,{base64_text(item)}"
 
 
-def file_name(item: Attachment) -> str:
-    """Return the name of a document; the APIs require one."""
-    return item.name or "document.pdf"
-
-
 def attachment_text(item: Attachment) -> str:
     """Return the text of a text file, else a note that says what the attachment is."""
     text = _text(item)
     if text is not None:
         return f"File {item.name or 'without a name'!r} ({_type(item)}):\n{text}"
-    return attachment_note(item)
-
-
-def attachment_note(item: Attachment) -> str:
-    """Return a note that says what the attachment is, for a model that can't see it."""
     name = f" {item.name!r}" if item.name else ""
     if item.artifact is not None:
         size = f"{item.artifact.size} bytes, kept as artifact {item.artifact.id!r}"

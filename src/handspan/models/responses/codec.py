@@ -18,6 +18,7 @@ from handspan.core.messages import (
     Text,
     UserMessage,
 )
+from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.models.json_values import (
@@ -25,16 +26,15 @@ from handspan.models.json_values import (
     json_objects,
     json_text,
     make_wire_id,
+    native_content,
     wire_arguments,
     wire_ids,
-    wire_name,
 )
-from handspan.models.model import Decoder, LoweredTool
+from handspan.models.model import LoweredTool, Prompt
 from handspan.models.openai.faults import fault_of_answer
-from handspan.models.openai.media import IMAGES, attachment_text, data_url, file_name, is_image, is_pdf, is_readable
+from handspan.models.openai.media import IMAGES, attachment_text, data_url, is_image, is_pdf, is_readable
 from handspan.models.responses.decoder import ResponsesDecoder, decode_answer
 
-_EMPTY_MESSAGE: Final = "(an empty message)"
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WITHOUT_REASONING: Final = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-3|gpt-4|chatgpt-)", re.IGNORECASE)
 """Models that refuse a request for encrypted reasoning."""
@@ -46,17 +46,14 @@ class ResponsesCodec:
     api: Api = "openai-responses"
     images = IMAGES
     decode = staticmethod(decode_answer)
+    decoder = staticmethod(ResponsesDecoder)
     fault = staticmethod(fault_of_answer)
 
     def __init__(self, model: str = "") -> None:
         self._model = model
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """Return the message as input items.
-
-        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
-        all ids are made from ours, and match too.
-        """
+        """Return the message as input items."""
         match message:
             case UserMessage(parts=parts):
                 items: list[JsonObject] = [{"type": "message", "role": "user", "content": _user_content(parts)}]
@@ -68,58 +65,41 @@ class ResponsesCodec:
                 items = [_result(result, ids.get(result.call_id) or make_wire_id(result.call_id)) for result in results]
         return [encode_json(item) for item in items]
 
-    def request(
-        self,
-        model: str,
-        instructions: str,
-        items: Sequence[bytes],
-        tools: Sequence[LoweredTool],
-        *,
-        stream: bool,
-        options: JsonObject,
-    ) -> bytes:
+    def request(self, prompt: Prompt) -> bytes:
         """Return the body. An option that is null is left out, even one that we would send ourselves."""
         body: dict[str, object] = {"store": False}  # the server stores nothing: we keep the conversation
-        if not _WITHOUT_REASONING.match(model):
+        if not _WITHOUT_REASONING.match(prompt.model):
             body["include"] = ["reasoning.encrypted_content"]
-        body = {key: value for key, value in {**body, **options}.items() if value is not None}
-        if instructions:
-            body["instructions"] = instructions
-        body |= {"model": model, "input": msgspec.Raw(b"[%b]" % b",".join(items)), "stream": stream}
-        if tools:
-            body["tools"] = [_tool(tool) for tool in tools]
+        body = {key: value for key, value in {**body, **prompt.options}.items() if value is not None}
+        if prompt.instructions:
+            body["instructions"] = prompt.instructions
+        items = msgspec.Raw(b"[%b]" % b",".join(prompt.items))
+        body |= {"model": prompt.model, "input": items, "stream": prompt.stream}
+        if prompt.tools:
+            body["tools"] = [_tool(tool) for tool in prompt.tools]
         return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path below the base URL."""
         return "/responses"
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the header with the key; none when there is no key. The version stands in the base URL (/v1)."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def decoder(self, names: dict[str, str], model: str) -> Decoder:
-        """Return a reader for one streamed answer."""
-        return ResponsesDecoder(names, model)
-
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
         """Return the items as this model sent them; nothing when another model or API sent the message."""
-        native = message.native
-        if native is None or native.api != self.api or (self._model and native.model != self._model):
+        items = [{**item} for item in json_objects(native_content(message, self.api, self._model))]
+        calls = [item for item in items if item.get("type") == "function_call"]
+        if len(calls) != len(message.calls):
             return []
-        items = json_objects(native.content)
-        calls = list(message.calls)
-        if sum(item.get("type") == "function_call" for item in items) != len(calls):
-            return []
-        return [
-            _native_call(item, calls.pop(0), ids) if item.get("type") == "function_call" else item for item in items
-        ]
+        for item, call in zip(calls, message.calls, strict=True):
+            item.update(_call_fields(call, ids, json_text(item.get("name"))))
+        return items
 
 
-def _native_call(item: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
-    """Return the call's item as it came, with a valid id, name and arguments."""
-    name, arguments = wire_name(json_text(item.get("name"))), wire_arguments(call.arguments)
-    return {**item, "call_id": ids.get(call.id) or make_wire_id(call.id), "name": name, "arguments": arguments}
+def _call_fields(call: CallPart, ids: dict[str, str], name: str) -> JsonObject:
+    call_id = ids.get(call.id) or make_wire_id(call.id)
+    return {"call_id": call_id, "name": outside_name(name), "arguments": wire_arguments(call.arguments)}
 
 
 def _items_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
@@ -131,9 +111,8 @@ def _items_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[Js
                 items.append({"type": "message", "role": "assistant", "content": text})
             case Media(attachment=attachment):
                 items.append({"type": "message", "role": "assistant", "content": attachment_text(attachment)})
-            case CallPart(name=name, arguments=arguments):
-                call: JsonObject = {"name": wire_name(name), "arguments": wire_arguments(arguments)}
-                items.append({"type": "function_call", "call_id": ids.get(part.id) or make_wire_id(part.id), **call})
+            case CallPart(name=name):
+                items.append({"type": "function_call", **_call_fields(part, ids, name)})
     return items
 
 
@@ -154,20 +133,17 @@ def _tool(tool: LoweredTool) -> JsonObject:
 
 
 def _user_content(parts: Sequence[Text | Media]) -> Json:
-    content: list[JsonObject] = []
-    for part in parts:
-        if type(part) is Media:
-            content.append(_media(part.attachment))
-        elif part.text:
-            content.append(_text(part.text))
-    return [*content] or _EMPTY_MESSAGE
+    content = [
+        _media(part.attachment) if type(part) is Media else _text(part.text) for part in parts if part != Text("")
+    ]
+    return [*content] or "(an empty message)"
 
 
 def _media(item: Attachment) -> JsonObject:
     if is_image(item):
         return {"type": "input_image", "image_url": data_url(item), "detail": "auto"}
     if is_pdf(item):
-        return {"type": "input_file", "filename": file_name(item), "file_data": data_url(item)}
+        return {"type": "input_file", "filename": item.name or "document.pdf", "file_data": data_url(item)}
     return _text(attachment_text(item))
 
 

@@ -1,13 +1,10 @@
 """Reads answers of the Responses format, streamed or whole."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final
 
 from handspan.core.calls import new_call_id
-from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
-from handspan.core.results import Attachment
+from handspan.core.messages import AssistantMessage, CallPart, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.values import Json, JsonObject
 from handspan.models.json_values import (
     SurrogateJoiner,
@@ -23,6 +20,7 @@ from handspan.models.json_values import (
 )
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from handspan.models.openai.faults import fault_in_stream
+from handspan.models.openai.media import read_image
 
 _TEXT_EVENTS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _THINKING_EVENTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
@@ -71,6 +69,7 @@ class ResponsesDecoder:
         )
 
     def _read_event(self, kind: str, body: JsonObject) -> list[ModelEvent]:
+        """Take one event of the stream, and return what the model said with it."""
         place, delta = json_count(body.get("output_index")) or 0, json_text(body.get("delta"))
         item = json_object(body.get("item"))
         if kind in _TEXT_EVENTS:
@@ -111,7 +110,7 @@ def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> Assist
     kept = _drop_last_reasoning(items)
     native = Native("openai-responses", model, [*kept]) if kept else None
     usage = _usage(json_object(body.get("usage")))
-    return AssistantMessage(tuple(parts), _stop(body, items, parts), model, usage, native)
+    return AssistantMessage(tuple(parts), _stop(body, items, parts), model, usage=usage, native=native)
 
 
 def _is_whole(item: JsonObject, *, cut: bool) -> bool:
@@ -132,24 +131,21 @@ def _drop_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
 
 
 def _parts(item: JsonObject, names: dict[str, str]) -> list[Part]:
+    """Return the parts of the reply that this item holds."""
     match item.get("type"):
         case "message":
-            texts = [_content_text(content) for content in json_objects(item.get("content"))]
-            return [Text(text) for text in texts if text]
+            contents = json_objects(item.get("content"))
+            texts = [json_text(content.get("text")) or json_text(content.get("refusal")) for content in contents]
+            return [Text(mend_text(text)) for text in texts if text]
         case "reasoning":
             thought = _reasoning_text(item)
             return [Thinking(thought)] if thought else []
         case "function_call":
             name, arguments = json_text(item.get("name")), mend_text(arguments_text(item.get("arguments")))
             return [CallPart(new_call_id(), names.get(name, name), arguments, json_text(item.get("call_id")))]
-        case "image_generation_call":
-            return _image_parts(item)
-        case _:
-            return []  # calls of the server's own tools; they go back as they came
-
-
-def _content_text(content: JsonObject) -> str:
-    return mend_text(json_text(content.get("text")) or json_text(content.get("refusal")))
+        case "image_generation_call" if data := json_text(item.get("result")):
+            return [read_image(f"image/{json_text(item.get('output_format')) or 'png'}", data)]
+    return []  # calls of the server's own tools: they go back as they came
 
 
 def _reasoning_text(item: JsonObject) -> str:
@@ -159,15 +155,6 @@ def _reasoning_text(item: JsonObject) -> str:
         if any(texts):
             return mend_text("\n\n".join(texts))
     return ""
-
-
-def _image_parts(item: JsonObject) -> list[Part]:
-    kind = json_text(item.get("output_format")) or "png"
-    try:
-        data = base64.b64decode(json_text(item.get("result")), validate=True)
-    except binascii.Error:
-        raise unreadable_error("it holds an image that is not base64") from None
-    return [Media(Attachment("image", f"image/{kind}", data))] if data else []
 
 
 def _stop(response: JsonObject, items: list[JsonObject], parts: list[Part]) -> StopReason:
@@ -181,6 +168,7 @@ def _stop(response: JsonObject, items: list[JsonObject], parts: list[Part]) -> S
 
 
 def _usage(usage: JsonObject) -> Usage | None:
+    """Return the counted tokens; None if the API says nothing of them."""
     if not usage:
         return None
     return Usage(

@@ -9,10 +9,10 @@ from msgspec import Struct
 class Dialect(Struct, frozen=True):
     """A narrow subset: every schema has a type, and a rule that the subset lacks goes into the description."""
 
-    keeps: frozenset[str]
+    keeps: tuple[str, ...]
     """The rules of single types that the subset has."""
-    formats: frozenset[str]
-    enum_types: frozenset[str]
+    formats: tuple[str, ...]
+    enum_types: tuple[str, ...]
     """The types whose values an enum may list."""
     parameter_name: re.Pattern[str] | None = None
     """The names that a parameter may have; None: any."""
@@ -24,43 +24,37 @@ class Dialect(Struct, frozen=True):
     """Patterns may have look-ahead, look-behind and back-references."""
 
 
-_ALL_SCALARS: Final = frozenset(("string", "number", "integer", "boolean"))
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of this text: keywords and types of JSON Schema."""
+    return tuple(text.split())
+
+
 _GEMINI_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 OPENAI_STRICT: Final = Dialect(
-    keeps=frozenset(
-        ("pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems")
-    ),
-    formats=frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")),
-    enum_types=_ALL_SCALARS,
+    keeps=words("pattern multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems"),
+    formats=words("date-time time date duration email hostname ipv4 ipv6 uuid"),
+    enum_types=words("string number integer boolean"),
     is_strict=True,
 )
 
 GEMINI: Final = Dialect(
     # Gemini answered recorded requests with each of these. It refuses exclusive bounds and multipleOf.
-    keeps=frozenset(
-        (
-            *("minLength", "maxLength", "pattern", "minimum", "maximum"),
-            *("minItems", "maxItems", "uniqueItems", "prefixItems"),
-            *("minProperties", "maxProperties", "additionalProperties", "default"),
-        )
+    keeps=words(
+        "minLength maxLength pattern minimum maximum minItems maxItems uniqueItems prefixItems "
+        "minProperties maxProperties additionalProperties default"
     ),
-    formats=frozenset(("date-time",)),
-    enum_types=frozenset(("string", "number", "integer")),
+    formats=("date-time",),
+    enum_types=words("string number integer"),
     parameter_name=_GEMINI_NAME,
     takes_look_around=True,
 )
 
 GEMINI_PARAMETERS: Final = Dialect(
-    keeps=frozenset(
-        (
-            *("minLength", "maxLength", "pattern", "minimum", "maximum"),
-            *("minItems", "maxItems", "minProperties", "maxProperties"),
-        )
-    ),
+    keeps=words("minLength maxLength pattern minimum maximum minItems maxItems minProperties maxProperties"),
     # Others are a 400: "only 'enum' and 'date-time' are supported for STRING type". The last four are for numbers.
-    formats=frozenset(("date-time", "int32", "int64", "float", "double")),
-    enum_types=frozenset(("string",)),
+    formats=words("date-time int32 int64 float double"),
+    enum_types=("string",),
     parameter_name=_GEMINI_NAME,
     is_proto=True,
 )

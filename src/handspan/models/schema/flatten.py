@@ -7,42 +7,20 @@ from typing import Final
 from msgspec import Struct, field
 
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_list
+from handspan.models.schema.dialects import words
 from handspan.models.schema.references import References, modernize
 from handspan.models.schema.report import ImpossibleSchema, SchemaTooLarge, UnsupportedSchema
 
-ANNOTATIONS: Final = frozenset(("description", "title", "default", "examples", "deprecated"))
-OF_STRING: Final = (
-    "minLength",
-    "maxLength",
-    "pattern",
-    "format",
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
+ANNOTATIONS: Final = frozenset(words("description title default examples deprecated"))
+OF_STRING: Final = words("minLength maxLength pattern format contentEncoding contentMediaType contentSchema")
+OF_NUMBER: Final = words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+OF_ARRAY: Final = words(
+    "items prefixItems minItems maxItems uniqueItems contains minContains maxContains unevaluatedItems"
 )
-OF_NUMBER: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-OF_ARRAY: Final = (
-    "items",
-    "prefixItems",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "contains",
-    "minContains",
-    "maxContains",
-    "unevaluatedItems",
-)
-OF_OBJECT: Final = (
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-    "dependentSchemas",
-    "unevaluatedProperties",
+OF_OBJECT: Final = words(
+    "properties required additionalProperties patternProperties propertyNames minProperties maxProperties "
+    "dependentRequired dependentSchemas unevaluatedProperties"
 )
 KNOWN: Final = ANNOTATIONS | {"type", "enum", "not", *OF_STRING, *OF_NUMBER, *OF_ARRAY, *OF_OBJECT}
 
@@ -96,14 +74,14 @@ def flatten(schema: Json, references: References, trail: tuple[int, ...], unroll
         if target is not None:
             todo.appendleft(target)
             own = own if not references.is_old else {key: own[key] for key in own if key in ANNOTATIONS}
-        parts = own.get("allOf")
-        todo.extend(parts if isinstance(parts, list) else ())
+        todo.extend(json_list(own.get("allOf")))
         _add_keywords(flat, own)
     flat.parts = len(seen)
     return flat
 
 
 def _add_keywords(flat: FlatSchema, own: JsonObject) -> None:
+    """Add the rules of one part to the flat schema."""
     for key, value in own.items():
         if key in ("anyOf", "oneOf") and isinstance(value, list):
             flat.choices.append((key, value))
@@ -116,6 +94,7 @@ def _add_keywords(flat: FlatSchema, own: JsonObject) -> None:
 
 
 def _add_keyword(flat: FlatSchema, key: str, value: Json) -> None:
+    """Add one rule. If another part has it too, join both; what can't be joined is noted as a clash."""
     if key == "enum" and value == []:
         raise ImpossibleSchema("no value fits its empty enum")
     if key not in flat.keywords:
@@ -140,6 +119,7 @@ def types_of(value: Json) -> list[str]:
 
 
 def _require_both(one: Json, other: Json) -> Json:
+    """Return a schema for what fits both."""
     return False if one is False or other is False else {"allOf": [one, other]}
 
 
@@ -154,52 +134,49 @@ def _merge_properties(one: Json, other: Json) -> Json:
 
 
 def _union(one: Json, other: Json) -> Json:
+    """Return the items of both lists, each once."""
     assert isinstance(one, list) and isinstance(other, list)  # the schema was checked
     return [*one, *(item for item in other if item not in one)]
 
 
-def _joint_types(one: Json, other: Json) -> Json:
+def _shared_types(one: Json, other: Json) -> Json:
+    """Return the types that both permit; `number` permits an integer, too. Raises `ImpossibleSchema` for none."""
     first, second = types_of(one), types_of(other)
-    joint = [name for name in first if name in second or (name == "integer" and "number" in second)]
-    joint += [name for name in second if name == "integer" and "number" in first and name not in first]
-    if not joint:
+    shared = [name for name in first if name in second or (name == "integer" and "number" in second)]
+    shared += [name for name in second if name == "integer" and "number" in first and name not in first]
+    if not shared:
         raise ImpossibleSchema(f"no value is of type {' or '.join(first)} and of type {' or '.join(second)} at once")
-    return list[Json](joint)
+    return list[Json](shared)
 
 
-def _joint_values(one: Json, other: Json) -> Json:
+def _shared_values(one: Json, other: Json) -> Json:
+    """Return the values that are in both enums. Raises `ImpossibleSchema` for none."""
     assert isinstance(one, list) and isinstance(other, list)  # the schema was checked
-    joint = [value for value in one if any(is_same_json(value, choice) for choice in other)]
-    if not joint:
+    shared = [value for value in one if any(is_same_json(value, choice) for choice in other)]
+    if not shared:
         raise ImpossibleSchema("no value is in each of its enums")
-    return joint
-
-
-def _larger(one: Json, other: Json) -> Json:
-    return max(one, other, key=_number)
-
-
-def _smaller(one: Json, other: Json) -> Json:
-    return min(one, other, key=_number)
+    return shared
 
 
 def _number(value: Json) -> float:
     return value if isinstance(value, int | float) else 0
 
 
-def _join_texts(one: Json, other: Json) -> Json:
-    return f"{one} {other}" if one and other else one or other
-
-
 _COMBINE: Final[dict[str, Callable[[Json, Json], Json]]] = {
     "properties": _merge_properties,
     "required": _union,
-    "type": _joint_types,
-    "enum": _joint_values,
+    "type": _shared_types,
+    "enum": _shared_values,
     "items": _require_both,
     "additionalProperties": _require_both,
-    "description": _join_texts,
+    "description": lambda one, other: f"{one} {other}" if one and other else one or other,
     "uniqueItems": lambda one, other: bool(one or other),
-    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _larger),
-    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _smaller),
+    **dict.fromkeys(
+        words("minimum exclusiveMinimum minLength minItems minProperties"),
+        lambda one, other: max(one, other, key=_number),
+    ),
+    **dict.fromkeys(
+        words("maximum exclusiveMaximum maxLength maxItems maxProperties"),
+        lambda one, other: min(one, other, key=_number),
+    ),
 }

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.dialects import Dialect
+from handspan.models.json_values import json_list, json_object
+from handspan.models.schema.dialects import Dialect, words
 from handspan.models.schema.flatten import OF_NUMBER, OF_STRING
 from handspan.models.schema.report import (
     ImpossibleSchema,
@@ -22,12 +23,11 @@ from handspan.models.schema.shape import SchemaPosition, Shape
 
 _LOOK_AROUND: Final = re.compile(r"\(\?<?[=!]|\\[1-9]")
 """Look-ahead, look-behind and back-references: the engines that guide a model can't follow them."""
+_INTEGERS: Final = ("int32", "int64")
+_DECIMALS: Final = ("float", "double")
 _EXCLUSIVE: Final = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
-_OBJECT_RULES: Final = ("minProperties", "maxProperties", "propertyNames", "dependentRequired", "dependentSchemas")
-_ARRAY_RULES: Final = (
-    *("minItems", "maxItems", "uniqueItems"),
-    *("contains", "minContains", "maxContains", "unevaluatedItems"),
-)
+_OBJECT_RULES: Final = words("minProperties maxProperties propertyNames dependentRequired dependentSchemas")
+_ARRAY_RULES: Final = words("minItems maxItems uniqueItems contains minContains maxContains unevaluatedItems")
 
 
 class FormWriter:
@@ -59,22 +59,22 @@ class FormWriter:
     def _schema(self, given: Json, at: SchemaPosition) -> JsonObject:
         return self._shape(given, at).write(self._dialect)
 
-    def _add_rules(
-        self, keys: tuple[str, ...], keywords: JsonObject, written: JsonObject, at: SchemaPosition, notes: list[str]
-    ) -> None:
-        """Write each rule that the subset has, and note the others."""
+    def _rules(self, keys: tuple[str, ...], keywords: JsonObject, path: str, notes: list[str]) -> JsonObject:
+        """Return each rule that the subset has, and note the others."""
+        written: JsonObject = {}
         for key in (key for key in keys if key in keywords and not allows_everything(key, keywords[key])):
             if key in self._dialect.keeps:
                 written[key] = to_integer(keywords[key])
             else:
-                notes.append(self._report.describe_rule(at.path, key, keywords[key]))
+                notes.append(self._report.describe_rule(path, key, keywords[key]))
+        return written
 
     # Objects
 
     def _object(self, keywords: JsonObject, at: SchemaPosition, notes: list[str]) -> JsonObject:
-        given, required = keywords.get("properties"), keywords.get("required")
-        properties: JsonObject = dict(given) if isinstance(given, dict) else {}
-        needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        """Return the form of an object. In strict mode every property is required; those that were not may be null."""
+        needed = [name for name in json_list(keywords.get("required")) if isinstance(name, str)]
+        properties = dict(json_object(keywords.get("properties")))
         properties |= {name: True for name in needed if name not in properties}
         if self._dialect.is_strict:
             self._check_closed(keywords, properties, at)
@@ -87,10 +87,10 @@ class FormWriter:
         else:
             written |= {"required": list[Json](needed)} if needed else {}
             self._add_additional(keywords, written, at, notes)
-        self._add_rules(_OBJECT_RULES, keywords, written, at, notes)
-        return written
+        return written | self._rules(_OBJECT_RULES, keywords, at.path, notes)
 
     def _properties(self, properties: JsonObject, needed: list[str], at: SchemaPosition) -> JsonObject:
+        """Return the properties that can be said in this dialect. One that can't, and is not needed, is left out."""
         lowered: JsonObject = {}
         for name, schema in properties.items():
             inner = at.inner(name)
@@ -139,10 +139,10 @@ class FormWriter:
     # Arrays
 
     def _array(self, keywords: JsonObject, at: SchemaPosition, notes: list[str]) -> JsonObject:
+        """Return the form of an array. A dialect without `prefixItems` gets one form for all items."""
         written: JsonObject = {"type": "array"}
-        prefix, items = keywords.get("prefixItems"), keywords.get("items", True)
         keywords = dict(keywords)
-        firsts = prefix if isinstance(prefix, list) else []
+        firsts, items = json_list(keywords.get("prefixItems")), keywords.get("items", True)
         if items is False:
             limit = keywords.get("maxItems", len(firsts))
             keywords["maxItems"] = min(limit, len(firsts)) if isinstance(limit, int | float) else len(firsts)
@@ -152,8 +152,7 @@ class FormWriter:
                 written["items"] = self._schema(items, at.item())
         else:
             written["items"] = self._items(firsts, items, at, notes)
-        self._add_rules(_ARRAY_RULES, keywords, written, at, notes)
-        return written
+        return written | self._rules(_ARRAY_RULES, keywords, at.path, notes)
 
     def _items(self, firsts: list[Json], items: Json, at: SchemaPosition, notes: list[str]) -> JsonObject:
         if firsts:
@@ -166,6 +165,7 @@ class FormWriter:
     # Values without parts
 
     def _scalar(self, kind: str, keywords: JsonObject, path: str, notes: list[str]) -> JsonObject:
+        """Return the form of a value that is no object and no array. Rules that the dialect lacks become notes."""
         written: JsonObject = {"type": kind}
         known = {"string": OF_STRING, "integer": OF_NUMBER, "number": OF_NUMBER}.get(kind, ())
         rules: JsonObject = {key: keywords[key] for key in known if key in keywords}
@@ -176,13 +176,14 @@ class FormWriter:
             else:
                 notes.append(self._report.describe_rule(path, key, value))
                 written.update(self._nearest_bound(key, value, rules))
-        if "format" in keywords and kind in ("integer", "number"):
-            self._add_number_format(keywords["format"], written)
+        form = keywords.get("format")
+        if form in self._dialect.formats and form in {"integer": _INTEGERS, "number": _DECIMALS}.get(kind, ()):
+            written["format"] = form
         return written
 
     def _is_kept(self, key: str, value: Json) -> bool:
         if key == "format":
-            return value in self._dialect.formats and value not in ("int32", "int64", "float", "double")
+            return value in self._dialect.formats and value not in (*_INTEGERS, *_DECIMALS)
         if key == "pattern" and not self._dialect.takes_look_around and _LOOK_AROUND.search(str(value)):
             return False
         return key in self._dialect.keeps
@@ -193,11 +194,6 @@ class FormWriter:
             if key == exclusive and inclusive not in rules and inclusive in self._dialect.keeps:
                 return {inclusive: value}
         return {}
-
-    def _add_number_format(self, value: Json, written: JsonObject) -> None:
-        of_kind = ("int32", "int64") if written["type"] == "integer" else ("float", "double")
-        if value in of_kind and value in self._dialect.formats:
-            written["format"] = value
 
 
 def allows_everything(key: str, value: Json) -> bool:

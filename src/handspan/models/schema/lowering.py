@@ -6,7 +6,7 @@ quarantined with the reason, and the request goes on without it. The engine alwa
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, Generic, Literal, TypeAlias, TypeVar, assert_never, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
@@ -16,9 +16,16 @@ from handspan.core.errors import DefinitionError
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.schema import Validator
 from handspan.core.tool import ToolSpec
-from handspan.core.values import JsonObject
 from handspan.models.model import LoweredTool, QuarantinedTool
-from handspan.models.schema.dialects import ANTHROPIC, GEMINI, GEMINI_PARAMETERS, OPENAI, OPENAI_STRICT, Dialect
+from handspan.models.schema.dialects import (
+    ANTHROPIC,
+    GEMINI,
+    GEMINI_PARAMETERS,
+    OPENAI,
+    OPENAI_STRICT,
+    Dialect,
+    WideDialect,
+)
 from handspan.models.schema.narrow import lower_narrow
 from handspan.models.schema.report import Report, SchemaTooLarge, UnsupportedSchema
 from handspan.models.schema.strict import check_strict_limits, drop_nulls
@@ -52,7 +59,17 @@ def lower(spec: ToolSpec, target: Target) -> LoweredTool | QuarantinedTool:
     """
     try:
         Validator(spec.parameters)
-        return _lower(spec, target)
+        match target:
+            case "openai":
+                return _lower_wide(spec, OPENAI)
+            case "anthropic":
+                return _lower_wide(spec, ANTHROPIC)
+            case "gemini":
+                return _lower_narrow(spec, GEMINI)
+            case "gemini-parameters":
+                return _lower_narrow(spec, GEMINI_PARAMETERS)
+            case "openai-strict":
+                return _lower_strict(spec)
     except (DefinitionError, UnsupportedSchema) as reason:
         return QuarantinedTool(spec, str(reason))
 
@@ -67,53 +84,40 @@ def estimate_tokens(spec: ToolSpec) -> int:
 
     It is 0 for a tool that is quarantined. Other APIs and models differ a little; none tells its count in advance.
     """
-    tool = _lower_cached(_IdentityKey(spec), "openai")
-    if isinstance(tool, QuarantinedTool):
-        return 0
-    sent = {"type": "function", "function": (tool.name, tool.spec.description, tool.schema)}
-    return -(-len(msgspec.json.encode(sent)) // _BYTES_OF_TOKEN)
+    return _estimate_cached(_IdentityKey(spec))
 
 
-def _lower(spec: ToolSpec, target: Target) -> LoweredTool:
-    name, root, report = outside_name(spec.name), spec.parameters, Report()
-    match target:
-        case "openai":
-            return LoweredTool(name, spec, lower_wide(root, OPENAI, report), losses=report.losses)
-        case "anthropic":
-            return LoweredTool(name, spec, lower_wide(root, ANTHROPIC, report), losses=report.losses)
-        case "gemini":
-            return _lower_narrow(name, spec, GEMINI)
-        case "gemini-parameters":
-            return _lower_narrow(name, spec, GEMINI_PARAMETERS)
-        case "openai-strict":
-            return _lower_strict(name, spec)
-    assert_never(target)
+def _lower_wide(spec: ToolSpec, dialect: WideDialect, *losses: str) -> LoweredTool:
+    report = Report()
+    schema = lower_wide(spec.parameters, dialect, report)
+    return LoweredTool(outside_name(spec.name), spec, schema, losses=(*losses, *report.losses))
 
 
-def _lower_narrow(name: str, spec: ToolSpec, dialect: Dialect) -> LoweredTool:
+def _lower_narrow(spec: ToolSpec, dialect: Dialect) -> LoweredTool:
+    """Return the tool in a narrow dialect, with its recursion written out as deep as fits."""
     for unroll in _UNROLL_LEVELS:
         report = Report()
         try:
-            return LoweredTool(name, spec, lower_narrow(spec.parameters, dialect, report, unroll), losses=report.losses)
+            schema = lower_narrow(spec.parameters, dialect, report, unroll)
+            return LoweredTool(outside_name(spec.name), spec, schema, losses=report.losses)
         except SchemaTooLarge as reason:
             last = reason
     raise last
 
 
-def _lower_strict(name: str, spec: ToolSpec) -> LoweredTool:
+def _lower_strict(spec: ToolSpec) -> LoweredTool:
     """Return the tool in OpenAI's strict form; in the normal form, with the reason, if its schema can't be strict."""
     report = Report()
     try:
-        schema: JsonObject = lower_narrow(spec.parameters, OPENAI_STRICT, report, 0)
+        schema = lower_narrow(spec.parameters, OPENAI_STRICT, report, 0)
         check_strict_limits(schema)
-        return LoweredTool(name, spec, schema, strict=True, losses=report.losses)
+        return LoweredTool(outside_name(spec.name), spec, schema, strict=True, losses=report.losses)
     except UnsupportedSchema as reason:
-        report = Report()
-        schema = lower_wide(spec.parameters, OPENAI, report)
-        return LoweredTool(name, spec, schema, losses=(f"strict mode is off for this tool: {reason}", *report.losses))
+        return _lower_wide(spec, OPENAI, f"strict mode is off for this tool: {reason}")
 
 
 def _build_toolset(specs: Sequence[ToolSpec], target: Target) -> Toolset:
+    """Return all tools in the form of one API, and those that it can't take, each with the reason."""
     # A tool whose name the wire takes keeps it, wherever it stands in the list. Only other names are mapped.
     taken = {spec.name for spec in specs if is_outside_name(spec.name)}
     names: dict[str, str] = {}
@@ -134,30 +138,35 @@ def _build_toolset(specs: Sequence[ToolSpec], target: Target) -> Toolset:
     return Toolset(tuple(tools), names, tuple(quarantined))
 
 
-Keyed = TypeVar("Keyed")
-
-
-class _IdentityKey(Generic[Keyed]):
+class _IdentityKey:
     """A cache key by identity: specs hold schemas, which have no hash. That is safe because specs never change."""
 
-    __slots__ = ("_hash", "value")
+    __slots__ = ("value",)
 
-    def __init__(self, value: Keyed) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
-        self._hash = id(value)
 
     def __hash__(self) -> int:
-        return self._hash
+        return id(self.value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _IdentityKey) and self.value is other.value
 
 
 @lru_cache(maxsize=4096)
-def _lower_cached(spec: _IdentityKey[ToolSpec], target: Target) -> LoweredTool | QuarantinedTool:
+def _lower_cached(spec: _IdentityKey, target: Target) -> LoweredTool | QuarantinedTool:
     return lower(spec.value, target)
 
 
+@lru_cache(maxsize=4096)
+def _estimate_cached(spec: _IdentityKey) -> int:
+    tool = _lower_cached(spec, "openai")
+    if isinstance(tool, QuarantinedTool):
+        return 0
+    sent = {"type": "function", "function": (tool.name, tool.spec.description, tool.schema)}
+    return -(-len(msgspec.json.encode(sent)) // _BYTES_OF_TOKEN)
+
+
 @lru_cache(maxsize=1024)
-def _cached_toolset(specs: _IdentityKey[tuple[ToolSpec, ...]], target: Target) -> Toolset:
+def _cached_toolset(specs: _IdentityKey, target: Target) -> Toolset:
     return _build_toolset(specs.value, target)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_text
 from handspan.models.schema.dialects import Dialect
 from handspan.models.schema.flatten import (
     ANNOTATIONS,
@@ -49,8 +50,7 @@ def lower_narrow(root: JsonObject, dialect: Dialect, report: Report, unroll: int
 
     Raises `UnsupportedSchema` when the subset can't express the schema.
     """
-    writer = _NarrowWriter(References(root), dialect, report, unroll)
-    return writer.root(root)
+    return _NarrowWriter(References(root), dialect, report, unroll).root(root)
 
 
 class _NarrowWriter:
@@ -67,22 +67,13 @@ class _NarrowWriter:
 
     def root(self, root: JsonObject) -> JsonObject:
         """Return the root in this subset, with the definitions that it refers to."""
-        root_object = flatten_root(self._references, root, self._report)
-        shape = self._typed_shape(
-            FlatSchema(root_object.trail, root_object.keywords),
-            SchemaPosition("", root_object.trail),
-            root_object.notes,
-        )
+        flat, notes = flatten_root(self._references, root, self._report)
+        shape = self._typed_shape(flat, SchemaPosition("", flat.trail), notes)
         lowered = shape.write(self._dialect)
         lowered.setdefault("properties", {})
-        definitions: JsonObject = {
-            name: self._schema(target, SchemaPosition(name, ()))
-            for name, target in self._references.pending_definitions()
-        }
-        return lowered | ({"$defs": definitions} if definitions else {})
-
-    def _schema(self, given: Json, at: SchemaPosition) -> JsonObject:
-        return self._shape(given, at).write(self._dialect)
+        return self._references.add_definitions(
+            lowered, lambda name, target: self._shape(target, SchemaPosition(name, ())).write(self._dialect)
+        )
 
     def _shape(self, given: Json, at: SchemaPosition) -> Shape:
         """Return what a value of this schema can be."""
@@ -97,9 +88,8 @@ class _NarrowWriter:
             return self._cut_shape(cut.target, at)
         self._count_size(flat)
         notes = [self._report.describe_rule(at.path, key, value) for key, value in flat.clashes]
-        if flat.choices:
-            return self._choice_shape(flat, at.within(flat.trail), notes)
-        return self._typed_shape(flat, at.within(flat.trail), notes)
+        at = replace(at, trail=flat.trail)
+        return self._choice_shape(flat, at, notes) if flat.choices else self._typed_shape(flat, at, notes)
 
     def _count_size(self, flat: FlatSchema) -> None:
         """Add to the size of the output, and raise `SchemaTooLarge` above the limits.
@@ -155,7 +145,7 @@ class _NarrowWriter:
             base["allOf"] = [{key: several} for key, several in others]
         union = Shape([])
         for branch in branches:
-            self._add_branch(union, {"allOf": [branch, base]} if base else branch, at.deeper())
+            self._add_branch(union, {"allOf": [branch, base]} if base else branch, replace(at, depth=at.depth + 1))
         if not union.forms and not union.nullable:
             raise UnsupportedSchema(f"{place_name(at.path)}: this API takes none of its forms")
         return self._annotate(union, flat.keywords, at, notes)
@@ -198,7 +188,8 @@ class _NarrowWriter:
         kinds = list(dict.fromkeys(types_of(keywords["type"]))) if "type" in keywords else []
         if isinstance(values := keywords.get("enum"), list):
             found = list(dict.fromkeys(map(type_of, values)))
-            kinds = _allowed_types(kinds, found) if kinds else found
+            allowed = {*found, "number"} if "integer" in found else {*found}
+            kinds = [kind for kind in kinds if kind in allowed] if kinds else found
             if not kinds:
                 raise ImpossibleSchema("no value of its enum is of its type")
         elif not kinds:
@@ -216,28 +207,22 @@ class _NarrowWriter:
         self._report.lose(at.path, "it takes any value; lists are sent as lists of strings")
         kinds = ("string", "number", "boolean", "object")
         forms: list[JsonObject] = [{"type": kind} for kind in kinds]
-        return Shape([*forms, {"type": "array", "items": {"type": "string"}}], True)
+        return Shape([*forms, {"type": "array", "items": {"type": "string"}}], nullable=True)
 
     # Descriptions
 
     def _annotate(self, shape: Shape, keywords: JsonObject, at: SchemaPosition, notes: list[str]) -> Shape:
         """Return the shape with its description (or title), the notes in it, and its default."""
-        description, title = keywords.get("description"), keywords.get("title")
-        text = description if isinstance(description, str) else ""
-        if not text and at.path and isinstance(title, str) and _fold(title) != _fold(at.path.rpartition(".")[2]):
+        text, title = json_text(keywords.get("description")), json_text(keywords.get("title"))
+        if not text and at.path and _fold(title) != _fold(at.path.rpartition(".")[2]):
             text = title
         extra = [
             self._report.describe_rule(at.path, key, keywords[key])
             for key in ("default", "examples", "deprecated")
             if key in keywords and key not in self._dialect.keeps and not allows_everything(key, keywords[key])
         ]
-        kept = {"default": keywords["default"]} if {"default"} & self._dialect.keeps & set(keywords) else {}
+        kept = {"default": keywords["default"]} if "default" in self._dialect.keeps and "default" in keywords else {}
         return replace(shape, description=join_description(text, [*notes, *extra]), default=kept)
-
-
-def _allowed_types(kinds: list[str], found: list[str]) -> list[str]:
-    """Return those of the `kinds` that the values have."""
-    return [kind for kind in kinds if kind in found or (kind == "number" and "integer" in found)]
 
 
 def _of_kind(values: list[Json], kind: str) -> list[Json]:

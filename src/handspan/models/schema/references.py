@@ -1,7 +1,7 @@
 """Resolves the references of a schema, and translates keywords of older drafts to 2020-12."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -57,10 +57,13 @@ class References:
             self._pending.append((name, target))
         return f"#/$defs/{self._names_by_id[id(target)]}"
 
-    def pending_definitions(self) -> Iterator[tuple[str, JsonObject]]:
-        """Yield each definition that was referred to, once. Writing a definition may add more."""
+    def add_definitions(self, lowered: JsonObject, write: Callable[[str, JsonObject], JsonObject]) -> JsonObject:
+        """Return the lowered root with each definition that it refers to. Writing a definition may add more."""
+        definitions: JsonObject = {}
         while self._pending:
-            yield self._pending.pop(0)
+            name, target = self._pending.pop(0)
+            definitions[name] = write(name, target)
+        return lowered | ({"$defs": definitions} if definitions else {})
 
     def _free_name(self, target: JsonObject) -> str:
         stem = re.sub(r"[^A-Za-z0-9_]+", "_", self._declared_names.get(id(target), ""))[:40].strip("_") or "form"
@@ -118,6 +121,7 @@ def modernize(schema: JsonObject) -> JsonObject:
 
 
 def _follow_pointer(found: Json, pointer: str) -> Json:
+    """Return what this JSON pointer leads to; None if it leads nowhere."""
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict):

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.values import Json
+from handspan.models.json_values import json_object
 
 _MAX_LOSSES: Final = 100
 _MAX_QUOTED: Final = 240
@@ -38,7 +39,8 @@ class Report:
     def describe_rule(self, path: str, keyword: str, value: Json) -> str:
         """Note that a rule is only stated in the description. Return the text for the description."""
         self.lose(path, f"{keyword} {quote_json(value)} is only stated in the description")
-        return rule_text(keyword, value)
+        write = _SENTENCES.get(keyword)
+        return write(value) if write is not None else f"{keyword}: {quote_json(value)}"
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -70,12 +72,6 @@ def join_description(description: str, notes: Iterable[str]) -> str:
     return f"{description} ({text})" if description and text else description or text
 
 
-def rule_text(keyword: str, value: Json) -> str:
-    """Return what a rule of JSON Schema requires, in words for a model."""
-    write = _SENTENCES.get(keyword)
-    return write(value) if write is not None else f"{keyword}: {quote_json(value)}"
-
-
 def _template(sentence: str) -> Callable[[Json], str]:
     return lambda value: sentence.format(quote_json(value))
 
@@ -84,23 +80,14 @@ def _examples_text(value: Json) -> str:
     return "for example " + ", ".join(map(quote_json, value[:5] if isinstance(value, list) else [value]))
 
 
-def _dependent_required(value: Json) -> str:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"{name!r} needs {quote_json(needed)} too" for name, needed in pairs)
-
-
-def _dependent_schemas(value: Json) -> str:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"with {name!r} it must also fit {quote_json(schema)}" for name, schema in pairs)
-
-
-def _pattern_properties(value: Json) -> str:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"names that match {pattern} hold {quote_json(schema)}" for pattern, schema in pairs)
+def _each(sentence: str) -> Callable[[Json], str]:
+    return lambda value: "; ".join(
+        sentence.format(name, quote_json(inner)) for name, inner in json_object(value).items()
+    )
 
 
 def _condition(value: Json) -> str:
-    parts = value if isinstance(value, dict) else {}
+    parts = json_object(value)
     words = {"if": "if it fits", "then": "it must also fit", "else": "otherwise it must fit"}
     return ", ".join(f"{words[key]} {quote_json(parts[key])}" for key in words if key in parts)
 
@@ -109,7 +96,7 @@ def _text_or_json(value: Json) -> str:
     return value if isinstance(value, str) else quote_json(value)
 
 
-_SENTENCES: Final[dict[str, Callable[[Json], str]]] = {
+_SENTENCES: Final[dict[str, Callable[[Json], str]]] = {  # rule of JSON Schema → what it requires, for a model
     "minimum": _template("must be at least {}"),
     "maximum": _template("must be at most {}"),
     "exclusiveMinimum": _template("must be greater than {}"),
@@ -133,11 +120,11 @@ _SENTENCES: Final[dict[str, Callable[[Json], str]]] = {
     "minProperties": _template("at least {} names"),
     "maxProperties": _template("at most {} names"),
     "propertyNames": _template("each name fits {}"),
-    "patternProperties": _pattern_properties,
+    "patternProperties": _each("names that match {} hold {}"),
     "additionalProperties": _template("further names hold {}"),
     "unevaluatedProperties": _template("further names hold {}"),
-    "dependentRequired": _dependent_required,
-    "dependentSchemas": _dependent_schemas,
+    "dependentRequired": _each("{!r} needs {} too"),
+    "dependentSchemas": _each("with {!r} it must also fit {}"),
     "enum": lambda value: f"one of {quote_json(value)[1:-1] if isinstance(value, list) else quote_json(value)}",
     "not": _template("must not fit {}"),
     "if": _condition,

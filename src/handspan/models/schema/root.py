@@ -6,9 +6,8 @@ OpenAI and Anthropic refuse `anyOf`, `oneOf` and `allOf` at the root. OpenAI als
 from collections import deque
 from typing import Final
 
-from msgspec import Struct
-
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_list, json_object
 from handspan.models.schema.flatten import ANNOTATIONS, FlatSchema, RecursionCut, flatten, is_same_json
 from handspan.models.schema.references import References
 from handspan.models.schema.report import ImpossibleSchema, Report, SchemaTooLarge, UnsupportedSchema, quote_json
@@ -19,17 +18,11 @@ _MAX_FORMS: Final = 1000
 _RULES: Final = frozenset(("required", "not", "dependentRequired", "type", "title", "description", "$comment"))
 
 
-class RootObject(Struct, frozen=True):
-    """The arguments as one object without choices."""
+def flatten_root(references: References, root: JsonObject, report: Report) -> tuple[FlatSchema, list[str]]:
+    """Return the root as one object without choices, and the rules that only its description can state.
 
-    keywords: JsonObject
-    notes: list[str]
-    """Rules that only the description can state."""
-    trail: tuple[int, ...]
-
-
-def flatten_root(references: References, root: JsonObject, report: Report) -> RootObject:
-    """Return the root as one object without choices; `report` gets what is lost."""
+    `report` gets what is lost.
+    """
     try:
         flat = flatten(root, references, (), 0)
     except ImpossibleSchema as reason:
@@ -38,9 +31,9 @@ def flatten_root(references: References, root: JsonObject, report: Report) -> Ro
     notes = [report.describe_rule("", key, value) for key, value in flat.clashes]
     notes += [report.describe_rule("", key, flat.keywords[key]) for key in _DESCRIBED_ONLY if key in flat.keywords]
     trail = (*flat.trail, id(root))
-    notes += [_add_forms(choice, keywords, references, report, trail) for choice in flat.choices]
+    notes += [_add_forms(choice, keywords, references, report, trail=trail) for choice in flat.choices]
     keywords["type"] = "object"
-    return RootObject(keywords, notes, trail)
+    return FlatSchema(trail, keywords), notes
 
 
 def is_rule_only(branch: Json) -> bool:
@@ -62,11 +55,7 @@ def _rule_text(branch: JsonObject) -> str:
 
 
 def _add_forms(
-    choice: tuple[str, list[Json]],
-    keywords: JsonObject,
-    references: References,
-    report: Report,
-    trail: tuple[int, ...],
+    choice: tuple[str, list[Json]], keywords: JsonObject, references: References, report: Report, trail: tuple[int, ...]
 ) -> str:
     """Add the properties of all forms of a choice to `keywords`. Return the text that says which belong together."""
     keyword, branches = choice
@@ -79,14 +68,12 @@ def _add_forms(
     report.lose(
         "", f"{keyword} at the top is sent as one object; only the description states which parameters go together"
     )
-    properties = keywords.get("properties")
-    merged = dict(properties) if isinstance(properties, dict) else {}
+    merged = dict(json_object(keywords.get("properties")))
     for name in dict.fromkeys(name for flat in flats for name in _properties(flat)):
         merged.setdefault(name, _either_of([_properties(flat)[name] for flat in flats if name in _properties(flat)]))
-    needed_by_all = [name for name in _required(flats[0]) if all(name in _required(flat) for flat in flats)]
-    required = keywords.get("required")
+    needed_by_all = [name for name in _required_names(flats[0]) if all(name in _required_names(flat) for flat in flats)]
     keywords["properties"] = merged
-    keywords["required"] = list(dict.fromkeys([*(required if isinstance(required, list) else ()), *needed_by_all]))
+    keywords["required"] = list(dict.fromkeys([*json_list(keywords.get("required")), *needed_by_all]))
     if all(flat.keywords.get("additionalProperties") is False for flat in flats):
         keywords.setdefault("additionalProperties", False)
     forms = " / ".join(_form_text(flat) for flat in flats)
@@ -117,18 +104,16 @@ def _join(outer: FlatSchema, inner: FlatSchema) -> FlatSchema:
     """Return the inner form with the rules of the outer one."""
     keywords = {**outer.keywords, **inner.keywords}
     keywords["properties"] = {**_properties(outer), **_properties(inner)}
-    keywords["required"] = list[Json](dict.fromkeys([*_required(outer), *_required(inner)]))
+    keywords["required"] = list[Json](dict.fromkeys([*_required_names(outer), *_required_names(inner)]))
     return FlatSchema(inner.trail, keywords, inner.choices, parts=inner.parts)
 
 
 def _properties(flat: FlatSchema) -> JsonObject:
-    found = flat.keywords.get("properties")
-    return found if isinstance(found, dict) else {}
+    return json_object(flat.keywords.get("properties"))
 
 
-def _required(flat: FlatSchema) -> list[str]:
-    found = flat.keywords.get("required")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+def _required_names(flat: FlatSchema) -> list[str]:
+    return [name for name in json_list(flat.keywords.get("required")) if isinstance(name, str)]
 
 
 def _either_of(schemas: list[Json]) -> Json:
@@ -152,8 +137,8 @@ def _either_of(schemas: list[Json]) -> Json:
 def _form_text(flat: FlatSchema) -> str:
     title = flat.keywords.get("title")
     parts = [f"{title}:"] if isinstance(title, str) else []
-    for name in dict.fromkeys([*_required(flat), *_properties(flat)]):
+    for name in dict.fromkeys([*_required_names(flat), *_properties(flat)]):
         schema = _properties(flat).get(name)
         described = f"{name}={quote_json(schema['const'])}" if isinstance(schema, dict) and "const" in schema else name
-        parts.append(described if name in _required(flat) else f"[{described}]")
+        parts.append(described if name in _required_names(flat) else f"[{described}]")
     return " ".join(parts) or "anything"

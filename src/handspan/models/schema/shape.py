@@ -23,14 +23,6 @@ class SchemaPosition(Struct, frozen=True):
         """Return the position of the items of this array."""
         return SchemaPosition(f"{self.path}[]", self.trail, self.depth + 1)
 
-    def within(self, trail: tuple[int, ...]) -> "SchemaPosition":
-        """Return this position inside of more definitions."""
-        return SchemaPosition(self.path, trail, self.depth)
-
-    def deeper(self) -> "SchemaPosition":
-        """Return this position one level deeper."""
-        return SchemaPosition(self.path, self.trail, self.depth + 1)
-
 
 class Shape(Struct):
     """What a value can be."""

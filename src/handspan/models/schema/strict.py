@@ -5,6 +5,7 @@ from typing import Final
 
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_list, json_object
 from handspan.models.schema.flatten import types_of
 from handspan.models.schema.references import References
 from handspan.models.schema.report import UnsupportedSchema
@@ -25,8 +26,7 @@ def check_strict_limits(schema: JsonObject) -> None:
     """Raise `UnsupportedSchema` when a strict schema is larger than the API accepts."""
     count = _SchemaSize()
     count.add(schema, 1)
-    definitions = schema.get("$defs")
-    for name, definition in definitions.items() if isinstance(definitions, dict) else ():
+    for name, definition in json_object(schema.get("$defs")).items():
         count.characters += len(name)
         count.add(definition, 1)
     for has, limit, what in (
@@ -52,12 +52,11 @@ class _SchemaSize:
             return
         self.levels = max(self.levels, level)
         self._add_enum(schema.get("enum"))
-        properties, choices = schema.get("properties"), schema.get("anyOf")
-        for name, inner in properties.items() if isinstance(properties, dict) else ():
+        for name, inner in json_object(schema.get("properties")).items():
             self.properties += 1
             self.characters += len(name)
             self.add(inner, level + 1 if _is_nested(inner) else level)
-        for inner in choices if isinstance(choices, list) else ():
+        for inner in json_list(schema.get("anyOf")):
             self.add(inner, level)
         self.add(schema.get("items"), level + 1 if _is_nested(schema.get("items")) else level)
 
@@ -88,8 +87,9 @@ class _NullRemover:
 
     def __init__(self, references: References) -> None:
         self._references = references
-        self._null_check = _NullCheck(references)
         self._subschemas_by_ids: dict[tuple[int, ...], list[JsonObject]] = {}
+        self._takes_null: dict[int, bool] = {}
+        """Whether a schema accepts null, by its identity."""
 
     def remove(self, value: Json, schemas: list[Json], depth: int) -> Json:
         """Return the value without the nulls that none of its schemas accepts."""
@@ -101,8 +101,9 @@ class _NullRemover:
             return [self.remove(item, items, depth - 1) for item in value]
         kept: JsonObject = {}
         for name, inner in value.items():
-            known = [found for part in parts for found in _property_schemas(part, name)]
-            if inner is None and known and not any(map(self._null_check.accepts_null, known)):
+            properties = (json_object(part.get("properties")) for part in parts)
+            known = [schemas[name] for schemas in properties if name in schemas]
+            if inner is None and known and not any(map(self._accepts_null, known)):
                 continue
             kept[name] = self.remove(inner, known, depth - 1)
         return kept
@@ -114,14 +115,26 @@ class _NullRemover:
             self._subschemas_by_ids[key] = list(_all_subschemas(schemas, self._references))
         return self._subschemas_by_ids[key]
 
+    def _accepts_null(self, schema: Json, depth: int = _MAX_DEPTH) -> bool:
+        """Return whether the schema accepts null. When in doubt, the answer is yes."""
+        if not isinstance(schema, dict) or depth == 0:
+            return schema is not False
+        if id(schema) not in self._takes_null:
+            self._takes_null[id(schema)] = True  # the answer while we look: the schema may contain itself
+            self._takes_null[id(schema)] = _keywords_accept_null(schema) and self._parts_accept_null(schema, depth - 1)
+        return self._takes_null[id(schema)]
 
-def _property_schemas(schema: JsonObject, name: str) -> Iterator[Json]:
-    properties = schema.get("properties")
-    if isinstance(properties, dict) and name in properties:
-        yield properties[name]
+    def _parts_accept_null(self, schema: JsonObject, depth: int) -> bool:
+        target = self._references.target(schema)
+        needed = [True if target is None else target, *json_list(schema.get("allOf"))]
+        choices = [several for key in ("anyOf", "oneOf") if isinstance(several := schema.get(key), list)]
+        return all(self._accepts_null(part, depth) for part in needed) and all(
+            any(self._accepts_null(part, depth) for part in several) for several in choices
+        )
 
 
 def _all_subschemas(schemas: list[Json], references: References) -> Iterator[JsonObject]:
+    """Yield the schemas that these stand for on their own level, each once."""
     todo, seen = list(schemas), set[int]()
     while todo and len(seen) < _MAX_SUBSCHEMAS:
         schema = todo.pop()
@@ -133,30 +146,6 @@ def _all_subschemas(schemas: list[Json], references: References) -> Iterator[Jso
         for keyword in ("allOf", "anyOf", "oneOf", "then", "else"):
             inner = schema.get(keyword)
             todo += inner if isinstance(inner, list) else [inner]
-
-
-class _NullCheck:
-    """Says which schemas accept null. When in doubt, the answer is yes."""
-
-    def __init__(self, references: References) -> None:
-        self._references = references
-        self._answers: dict[int, bool] = {}
-
-    def accepts_null(self, schema: Json, depth: int = _MAX_DEPTH) -> bool:
-        if not isinstance(schema, dict) or depth == 0:
-            return schema is not False
-        if id(schema) not in self._answers:
-            self._answers[id(schema)] = True  # the answer while we look: the schema may contain itself
-            self._answers[id(schema)] = _keywords_accept_null(schema) and self._subschemas_accept(schema, depth - 1)
-        return self._answers[id(schema)]
-
-    def _subschemas_accept(self, schema: JsonObject, depth: int) -> bool:
-        target, every = self._references.target(schema), schema.get("allOf")
-        needed = [True if target is None else target, *(every if isinstance(every, list) else ())]
-        choices = [several for key in ("anyOf", "oneOf") if isinstance(several := schema.get(key), list)]
-        return all(self.accepts_null(part, depth) for part in needed) and all(
-            any(self.accepts_null(part, depth) for part in several) for several in choices
-        )
 
 
 def _keywords_accept_null(schema: JsonObject) -> bool:

@@ -3,40 +3,35 @@
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.dialects import WideDialect
+from handspan.models.json_values import json_list, json_text
+from handspan.models.schema.dialects import WideDialect, words
 from handspan.models.schema.flatten import ANNOTATIONS, KNOWN, types_of
 from handspan.models.schema.references import References, modernize
 from handspan.models.schema.report import ImpossibleSchema, Report, UnsupportedSchema, check_name, join_description
 from handspan.models.schema.root import flatten_root
 
-_ONE: Final = frozenset(
-    (
-        *("items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains", "propertyNames"),
-        *("not", "if", "then", "else", "contentSchema"),
-    )
+_ONE: Final = words(
+    "items additionalProperties unevaluatedItems unevaluatedProperties contains propertyNames contentSchema "
+    "not if then else"
 )
 """Keywords with one schema."""
-_SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_SEVERAL: Final = words("allOf anyOf oneOf prefixItems")
 """Keywords with a list of schemas."""
-_BY_NAME: Final = frozenset(("patternProperties", "dependentSchemas"))
+_BY_NAME: Final = words("patternProperties dependentSchemas")
 """Keywords with schemas by name."""
-_TAKEN: Final = KNOWN | _ONE | _SEVERAL | _BY_NAME | {"const"}
+_TAKEN: Final = KNOWN.union(_ONE, _SEVERAL, _BY_NAME, ("const",))
 """Keywords that are sent; all others are left out."""
 
 
 def lower_wide(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
     """Return the schema as this API takes it. Raises `UnsupportedSchema` when the API can't take it."""
     writer = _WideWriter(References(root), dialect, report)
-    root_object = flatten_root(writer.references, root, report)
-    lowered = writer.schema(root_object.keywords, "")
+    flat, notes = flatten_root(writer.references, root, report)
+    lowered = writer.schema(flat.keywords, "")
     lowered.setdefault("properties", {})
-    description = root_object.keywords.get("description")
-    if text := join_description(description if isinstance(description, str) else "", root_object.notes):
+    if text := join_description(json_text(flat.keywords.get("description")), notes):
         lowered["description"] = text
-    definitions: JsonObject = {
-        name: writer.schema(target, name) for name, target in writer.references.pending_definitions()
-    }  # after the root, which says which definitions are needed
-    return lowered | ({"$defs": definitions} if definitions else {})
+    return writer.references.add_definitions(lowered, lambda name, target: writer.schema(target, name))
 
 
 class _WideWriter:
@@ -54,24 +49,19 @@ class _WideWriter:
         own, target = modernize(given), self.references.target(given)
         if target is not None and self.references.is_old:
             own = {key: own[key] for key in own if key in ANNOTATIONS}
-        written: JsonObject = {}
-        for key, value in own.items():
-            if key in _TAKEN:
-                written[key] = self._value(key, value, path)
+        written: JsonObject = {key: self._value(key, value, path) for key, value in own.items() if key in _TAKEN}
         if isinstance(own.get("properties"), dict):
             written.update(self._properties(own, path))
-        if target is not None:
-            written.update(self._reference(target))
+        if isinstance(target, dict):
+            written["$ref"] = self.references.pointer(target)
+        elif target is False:
+            written["not"] = {}
         if self._dialect.needs_items and "array" in types_of(own.get("type")):
             written.setdefault("items", {})
         return written
 
-    def _reference(self, target: Json) -> JsonObject:
-        if isinstance(target, dict):
-            return {"$ref": self.references.pointer(target)}
-        return {} if target is True else {"not": {}}
-
     def _value(self, key: str, value: Json, path: str) -> Json:
+        """Return the value of one keyword, with the schemas in it lowered."""
         if key in _ONE:
             inner = f"{path}[]" if key == "items" else path
             return value if isinstance(value, bool) else self.schema(value, inner)
@@ -83,9 +73,8 @@ class _WideWriter:
 
     def _properties(self, own: JsonObject, path: str) -> JsonObject:
         """Return the properties that the API takes; an optional one that it refuses is left out."""
-        given, required = own["properties"], own.get("required")
+        given, needed = own["properties"], json_list(own.get("required"))
         assert isinstance(given, dict)  # the caller has checked it
-        needed = required if isinstance(required, list) else []
         properties: JsonObject = {}
         for name, schema in given.items():
             inner = f"{path}.{name}" if path else name
