@@ -56,9 +56,9 @@ class Agents:
         """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
         wanted = name or self._settings.default_agent
         if self._is_of_settings(wanted):
-            return KnownAgent(self.of_settings(wanted), True)
+            return KnownAgent(self.of_settings(wanted), is_of_settings=True)
         if (stored := await self._book.find(wanted, owner=owner)) is not None:
-            return KnownAgent(stored, False)
+            return KnownAgent(stored, is_of_settings=False)
         raise _unknown(name, wanted, [one.agent.name for one in await self.all(owner=owner)])
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
@@ -80,12 +80,12 @@ class Agents:
         await self.find(name, owner=owner)
         self._refuse_settings(name)
 
-        def checked(agent: Agent) -> Agent:
+        def change_checked(agent: Agent) -> Agent:
             changed = change(agent)
             self._refuse_settings(changed.name)
             return changed
 
-        return await self._book.edit(name, checked, owner=owner)
+        return await self._book.edit(name, change_checked, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
         """Remove the agent of this name. Return how many sessions moved to the built-in agent."""
@@ -96,7 +96,7 @@ class Agents:
     def _find_known(self, name: str, stored: dict[str, Agent]) -> KnownAgent:
         if self._is_of_settings(name) or name not in stored:
             return KnownAgent(self.of_settings(name), self._is_of_settings(name))
-        return KnownAgent(stored[name], False)
+        return KnownAgent(stored[name], is_of_settings=False)
 
     def _is_of_settings(self, name: str) -> bool:
         """Whether a person wrote this agent into the settings: they have an agent `General` by default."""

@@ -49,6 +49,7 @@ class DefaultInstructions:
         return "\n".join([_GREETING, "", *self._lines(box, now, shell)])
 
     def _lines(self, box: Toolbox, now: datetime, shell: str) -> Iterator[str]:
+        """Yield what is true now: the date, the workspace, the shell, and what the tools are for."""
         exact = " get_current_time tells the exact time." if _has(box, "get_current_time") else ""
         yield f"- Today is {now:%A}, {now.date()}, in the time zone {now:%Z} (UTC{now:%z}).{exact}"
         if _has(box, "read_file", "write_file", "list_directory"):

@@ -68,7 +68,7 @@ class TurnCounts:
             return "limit"
         return "errors" if limits.failed_rounds is not None and self.failed_rounds >= limits.failed_rounds else None
 
-    def made_before(self, calls: Sequence[CallPart], place: int) -> int:
+    def count_made_before(self, calls: Sequence[CallPart], place: int) -> int:
         """Return how often the call at this place of the last reply was made before in this turn."""
         call = calls[place]
         from_here_on = sum(one.name == call.name and one.arguments == call.arguments for one in calls[place:])
@@ -86,7 +86,7 @@ def refuse_repeated(calls: Sequence[CallPart], counts: TurnCounts, limits: TurnL
     """Return a failure for each call of the last reply that was repeated too often, by the id of the call."""
     if limits.repeats is None:
         return {}
-    made = ((call, counts.made_before(calls, place)) for place, call in enumerate(calls))
+    made = ((call, counts.count_made_before(calls, place)) for place, call in enumerate(calls))
     return {
         call.id: _repeated_failure(call.name, before, limits.repeats)
         for call, before in made
@@ -122,6 +122,7 @@ def _note_on_equal(count: int) -> str:
 
 
 def _note_on_end(results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits) -> str:
+    """Return what the model is told when it may call no more tools in this turn; empty when it may."""
     why = ""
     if limits.rounds is not None and counts.rounds >= limits.rounds:
         why = f"This was round {counts.rounds} of tool calls in this turn, and the limit is {limits.rounds}."

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from handspan.agent.session_host import SessionHost
 from handspan.agent.turn import Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent
 from handspan.core.bus import TurnEvent
-from handspan.core.events import GATEWAY_STOPPED, CallFinished, Ended, Event, QuestionAsked, RoundBegan, Titled
+from handspan.core.events import GATEWAY_STOPPED, CallFinished, Ended, Event, QuestionAsked, RoundBegan, SessionChange
+
+if TYPE_CHECKING:
+    from handspan.agent.sessions import Sessions
 
 
 class Listeners:
@@ -27,7 +30,7 @@ class Listeners:
         "waiting",
     )
 
-    def __init__(self, session: str, owner: str, host: SessionHost, turns: Sequence[Turn]) -> None:
+    def __init__(self, session: str, owner: str, host: "Sessions", turns: Sequence[Turn]) -> None:
         """`turns`: those of the session's queue. The first one runs."""
         self._session = session
         self._owner = owner
@@ -63,7 +66,7 @@ class Listeners:
     def watch(self) -> None:
         """Listen for this session's turns on other nodes, if there are other nodes."""
         if self._unwatch is None:
-            self._unwatch = self._host.nodes.follow_session(self._session)
+            self._unwatch = self._host.nodes.bus.follow_session(self._session)
 
     def release(self) -> None:
         """Stop listening for turns on other nodes: neither a turn nor a listener needs the session any more."""
@@ -87,12 +90,12 @@ class Listeners:
         else:
             self._tell(event, self._turns[0].id if self._turns else self.waiting)
 
-    def tell_elsewhere(self, event: Event | Titled, turn: str) -> None:
+    def tell_elsewhere(self, event: Event | SessionChange, turn: str) -> None:
         """Give the listeners an event of a turn that runs on another node."""
         if self._is_repeated(event, turn):
             return
         self._note(event, turn)
-        if not isinstance(event, Titled):  # the title comes after the end
+        if not isinstance(event, SessionChange):  # it may come after the end
             self.elsewhere = "" if isinstance(event, Ended) else turn
         tell_each(self._listeners.values(), event, turn)
         awaited = self._awaited.get(turn)
@@ -107,10 +110,13 @@ class Listeners:
         finally:
             self._awaited.pop(turn, None)
 
-    def tell_stored_end(self, turn: Turn, event: SessionEvent, ended: Ended) -> None:
-        """Give the listeners the end of a turn that is over in the store; `event`: what those of the turn get."""
+    def tell_stored_end(self, turn: Turn, answered: SessionEvent, ended: Ended) -> None:
+        """Give the listeners the end of a turn that is over in the store.
+
+        Those of the turn have missed its text: they get `answered`, which has it. The others get `ended`.
+        """
         self._note(ended, turn.id)
-        turn.tell(event)
+        turn.tell(answered)
         tell_each([one for one in self._listeners.values() if one not in turn.listeners], ended, turn.id)
 
     def begin_turn(self) -> bool:
@@ -120,10 +126,10 @@ class Listeners:
             self.watch()  # before the turn is handed over: its end must not be missed
         return self._host.hands_over
 
-    def publish(self, event: Event | Titled, turn: str) -> None:
+    def publish(self, event: Event | SessionChange, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
         if isinstance(event, Ended) and event.reason == "aborted":
-            event = self.aborted(event.text)
+            event = self.aborted_end(event.text)
         bus = self._host.bus
         if bus is not None and isinstance(event, QuestionAsked):  # the bus has `QuestionOpened` once it is stored
             return
@@ -136,7 +142,7 @@ class Listeners:
             bus.publish(TurnEvent(self._owner, self._session, turn, event))
         self._tell(event, turn)
 
-    def aborted(self, text: str = "") -> Ended:
+    def aborted_end(self, text: str = "") -> Ended:
         """Return the end of a turn that is aborted now: by a person, or by the stop of the gateway."""
         return Ended("aborted", text) if self._host.is_open else Ended("aborted", text, GATEWAY_STOPPED)
 
@@ -148,16 +154,20 @@ class Listeners:
         of_turn = self._turns[0].listeners if self._turns else []
         tell_each([*self._listeners.values(), *of_turn], event, turn)
 
-    def _is_repeated(self, event: Event | Titled, turn: str) -> bool:
+    def _is_repeated(self, event: Event | SessionChange, turn: str) -> bool:
         """Whether the listeners have this event from another node, which has taken the turn over; or this from them."""
         if isinstance(event, CallFinished) and self._so_far.has_finished(event.id):
             return True
-        return not isinstance(event, RoundBegan) and not isinstance(event, Titled) and self.find_end(turn) is not None
+        return (
+            not isinstance(event, RoundBegan)
+            and not isinstance(event, SessionChange)
+            and self.find_end(turn) is not None
+        )
 
-    def _note(self, event: Event | Titled, turn: str) -> None:
+    def _note(self, event: Event | SessionChange, turn: str) -> None:
         """Note an event that the listeners get now."""
         self._so_far.note(event, turn)
         if isinstance(event, Ended) and event.reason != "pending":
             self._ended = (turn, event)
-        elif not isinstance(event, Titled):  # the title comes after the end
+        elif not isinstance(event, SessionChange):  # it may come after the end
             self._ended = None

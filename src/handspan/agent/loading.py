@@ -7,7 +7,10 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation, StoredLog, open_calls
+from handspan.agent.budgets import Budgets
+from handspan.agent.compaction.compactor import Compactor
+from handspan.agent.compaction.meter import ContextMeter
+from handspan.agent.conversation import Conversation, ReplyCosts, StoredLog, open_calls
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
@@ -50,14 +53,19 @@ class ConversationLoader:
         registry: Registry,
         skills: Skills,
         instructions: DefaultInstructions,
+        compactor: Compactor,
         images_of: Callable[[str], ImageReader] | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self._store = store
+        self.contexts = store.contexts
+        self.compactor = compactor
+        self._budgets = budgets
         self._registry = registry
         self._skills = skills
         self._instructions = instructions
         self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
-        self.loop = Loop(engine, store.ledger, images_of)
+        self.loop = Loop(engine, store.ledger, images_of, compactor)
         registry.register_own(UseSkill(skills, self._use_skill))
 
     async def load(self, agent: Agent, choice: Choice, record: SessionRecord, who: Principal) -> Conversation:
@@ -68,31 +76,34 @@ class ConversationLoader:
         messages = await conversations.load(record.id, owner=who.owner)
         await self._skills.refresh()
         skills = _chosen_skills(record) if record.agent == agent.name else None
-        conversation = self._conversation(record.id, agent, choice, who, messages=messages, skills=skills)
+        meter = await self.compactor.make_meter(choice)
+        conversation = self._conversation(record.id, agent, choice, who, meter=meter, messages=messages, skills=skills)
         conversation.removed = record.removed
+        if record.compacted:
+            conversation.use_marks(await self.contexts.marks(record.id, owner=who.owner), record.compacted)
         if record.state == "idle":  # a running turn belongs to another process, a waiting turn gets its results later
             await self.loop.close(conversation)
         if conversation.is_cut_off or open_calls(conversation.last):  # the turn may go on in this process
             self._use_for_turn(conversation, self._find_turn_skills(messages))
         return conversation
 
-    async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
-        """Give the session another agent and model, and return its new conversation. The messages stay."""
-        before = conversation_of(session)
-        who = before.caller.who
+    async def change_agent(self, before: Conversation, agent: Agent, choice: Choice) -> Conversation:
+        """Return the conversation with another agent and model. The messages stay."""
+        session_id, who = before.id, before.caller.who
         conversations = self._store.conversations
         if agent.name != before.agent.name:
-            await conversations.choose_agent(session.id, agent.name, owner=who.owner)
+            await conversations.choose_agent(session_id, agent.name, owner=who.owner)
         await self._skills.refresh()
-        record = await conversations.get(session.id, owner=who.owner)
+        record = await conversations.get(session_id, owner=who.owner)
+        meter = await self.compactor.make_meter(choice)
         changed = self._conversation(
-            session.id, agent, choice, who, messages=before.messages, skills=_chosen_skills(record)
+            session_id, agent, choice, who, meter=meter, messages=before.messages, skills=_chosen_skills(record)
         )
         changed.removed = before.removed
+        changed.use_marks(before.marks, before.compacted)
         if agent == before.agent:  # only the model has changed: skills that were switched on stay on
             self._act_with(changed, before.skills)
             self._use_for_turn(changed, before.turn_skills)
-        session.conversation = changed
         return changed
 
     def caller(
@@ -138,9 +149,8 @@ class ConversationLoader:
             await self._skills.refresh()
             now = datetime.now().astimezone()
             agent, box = conversation.agent, conversation.caller.box
-            conversation.own_instructions = await self._instructions.write(agent, box, now)
+            conversation.prepare(await self._instructions.write(agent, box, now), now.date())
             self._act_with(conversation, conversation.skills)
-            conversation.prepared_on = now.date()
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
@@ -173,12 +183,11 @@ class ConversationLoader:
 
     def _use_for_turn(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
         """Use also these skills until the turn ends. The model has their instructions from the results of its calls."""
-        conversation.turn_skills = tuple({skill.name: skill for skill in skills}.values())
-        tools = tools_of_skills((*conversation.skills, *conversation.turn_skills))
+        skills = tuple({skill.name: skill for skill in skills}.values())
+        tools = tools_of_skills((*conversation.skills, *skills))
         agent, who = conversation.caller.agent, conversation.caller.who
-        conversation.turn_box = (
-            self._registry.toolbox(agent, who, conversation.id, in_turn=True, skill_tools=tools) if tools else None
-        )
+        box = self._registry.toolbox(agent, who, conversation.id, in_turn=True, skill_tools=tools) if tools else None
+        conversation.use_for_turn(skills, box)
 
     def _find_turn_skills(self, messages: Sequence[Message]) -> tuple[Skill, ...]:
         """Return the skills that the model switched on in the last turn, for a process that goes on with the turn."""
@@ -202,15 +211,25 @@ class ConversationLoader:
         agent: Agent,
         choice: Choice,
         who: Principal,
+        *,
+        meter: ContextMeter,
         messages: Sequence[Message],
         skills: Sequence[str] | None = None,
     ) -> Conversation:
         """Return a new conversation. `skills` are on in place of the agent's own."""
         caller = self.caller(agent, who, session_id)
-        log = StoredLog(self._store.conversations, who.owner, choice.price)
+        costs = ReplyCosts(choice.price_for)
+        log = StoredLog(self._store.conversations, who.owner, costs, self._budgets)
         limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
         made = self._loaded[session_id] = Conversation(
-            session_id, caller, choice.model, log, messages=messages, limits=limits
+            session_id,
+            caller,
+            choice.model,
+            log,
+            messages=messages,
+            limits=limits,
+            meter=meter,
+            costs=costs,
         )
         if names := agent.skills if skills is None else skills:
             on, made.notes = self._skills.select(names)

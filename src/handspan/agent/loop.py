@@ -7,27 +7,31 @@ to go on: all state is in the messages and the ledger.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType, structs
 
+from handspan.agent.compaction.compactor import Compactor
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import add_notes, refuse_repeated
 from handspan.agent.order import earlier_calls
 from handspan.agent.refusals import TurnHandedOver
 from handspan.agent.result_marks import outside_source, render_envelope, render_result, stored_source
 from handspan.agent.turn_events import END_REASONS
-from handspan.core.calls import CallRecord, ToolCall
+from handspan.core.calls import AskingModel, CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.events import (
+    BudgetLow,
     CallArrived,
     CallFinished,
     CallProgress,
     CallStarted,
+    ContextUse,
     Ended,
     EndReason,
     Event,
+    ModelSwitched,
     QuestionAsked,
     RequestQueued,
     RetryComing,
@@ -45,7 +49,17 @@ from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
 from handspan.core.values import strip_all
 from handspan.engine.engine import Engine
-from handspan.models.model import CallDelta, ModelError, Queued, Replied, Retrying, TextDelta, ThinkingDelta
+from handspan.models.model import (
+    CallDelta,
+    ModelError,
+    NearlySpent,
+    Queued,
+    Replied,
+    Retrying,
+    Substituted,
+    TextDelta,
+    ThinkingDelta,
+)
 
 Emit: TypeAlias = Callable[[Event], None]
 """Takes an event of the turn. Never blocks."""
@@ -54,8 +68,18 @@ Emit: TypeAlias = Callable[[Event], None]
 class Loop:
     """Advances conversations, with one engine for all of them."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, images_of: Callable[[str], ImageReader] | None = None) -> None:
-        """`images_of` gives the images of an owner. Without it, models get only images that came inside of messages."""
+    def __init__(
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        images_of: Callable[[str], ImageReader] | None = None,
+        compactor: Compactor | None = None,
+    ) -> None:
+        """`images_of` gives the images of an owner. Without it, models get only images that came inside of messages.
+
+        `compactor` makes room in the contexts of models. Without it a conversation ends when it is too long.
+        """
+        self._compactor = compactor
         self._engine = engine
         self._ledger = ledger
         self._images_of = images_of
@@ -140,6 +164,11 @@ class Loop:
         await self.close(conversation)  # A4: the text so far is stored, and every call has its result
         self._end(emit, "aborted")
 
+    async def compact(self, conversation: Conversation, keep: str, emit: Emit) -> None:
+        """Summarise what is older than the last turn, if there is a compactor. `keep`: what must be in the summary."""
+        if self._compactor is not None:
+            await self._compactor.compact(conversation, keep, emit)
+
     async def close(self, conversation: Conversation) -> None:
         """Give every open call a result without running it, so that the conversation can go on."""
         last = conversation.last
@@ -194,10 +223,28 @@ class Loop:
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """Return the model's reply. A model that may call no more tools is offered none (E4)."""
         over = conversation.counts.why_no_more_tools(conversation.limits)
-        specs: tuple[ToolSpec, ...] = () if over else conversation.specs_for_model()
+        specs: Sequence[ToolSpec] = () if over else conversation.specs_for_model()
         emit(RoundBegan(conversation.counts.rounds + 1))
+        compactor, length = self._compactor, len(conversation.messages)
+        if compactor is not None and conversation.meter.window.tokens is not None:
+            specs = await compactor.fit(conversation, specs, emit)
+        try:
+            reply = await self._send(conversation, specs, emit)
+        except ModelError as error:
+            has_said = len(conversation.messages) > length
+            if compactor is None or error.fault != "too_long" or has_said:
+                raise
+            fewer = await compactor.after_refusal(conversation, specs, error, emit)  # once: then the error is told
+            if fewer is None:
+                raise
+            reply = await self._send(conversation, fewer, emit)
+        return self._check_reply(conversation, reply, emit, may_call=not over)
+
+    async def _send(self, conversation: Conversation, specs: Sequence[ToolSpec], emit: Emit) -> AssistantMessage:
+        """Return the model's reply to the conversation as it sees it."""
         text: list[str] = []
         replied: AssistantMessage | None = None
+        answering = conversation.model.name
         images = None if self._images_of is None else self._images_of(conversation.owner)
         try:
             async for event in conversation.model.reply(conversation.projection(), specs, images):
@@ -207,27 +254,40 @@ class Loop:
                 elif isinstance(event, Replied):
                     replied = event.message  # the last event: the stream ends by itself
                 elif isinstance(event, Queued):
-                    emit(RequestQueued(conversation.model.name, event.running))
+                    emit(RequestQueued(answering, event.running, event.reason or UNSET))
+                elif isinstance(event, Substituted):
+                    answering = _emit_switched(event, emit)
                 else:
                     _emit_model_event(event, emit)
             if replied is None:
                 raise ModelError("cut", "The answer broke off before its end. Try again.")
         except (asyncio.CancelledError, Exception):  # what arrived stays; how the turn ended is stored beside it (L7)
             if text and conversation.handover != "now":
-                await conversation.append(AssistantMessage((Text("".join(text)),), "aborted", conversation.model.name))
+                await conversation.append(AssistantMessage((Text("".join(text)),), "aborted", answering))
             raise
         _emit_rest(replied, text, emit)
-        return self._check_reply(replied, emit, may_call=not over)
+        return replied
 
-    def _check_reply(self, message: AssistantMessage, emit: Emit, *, may_call: bool) -> AssistantMessage:
+    def _check_reply(
+        self, conversation: Conversation, message: AssistantMessage, emit: Emit, *, may_call: bool
+    ) -> AssistantMessage:
         """Publish the usage of the reply, and return the reply; without its calls if the model may not call tools."""
-        if message.usage is not None:
-            emit(UsageCounted(message.model, message.usage))
+        if (usage := message.usage) is not None:
+            limit, counts = conversation.meter.window.tokens, (usage.input, usage.output)
+            used = None if limit is None or None in counts else ContextUse(sum(count or 0 for count in counts), limit)
+            dollars = conversation.costs.of(message)
+            emit(
+                UsageCounted(
+                    message.model, usage, UNSET if used is None else used, UNSET if dollars is None else dollars
+                )
+            )
         if may_call or not message.calls:
             return message
         # The model was offered no tools and calls some all the same: only the text counts.
         text = tuple(part for part in message.parts if not isinstance(part, CallPart))
-        return AssistantMessage(text or (Text(""),), "end", message.model, message.usage)
+        return AssistantMessage(
+            text or (Text(""),), "end", message.model, message.usage, substitution=message.substitution
+        )
 
     async def _records(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
         """Return the ledger's records of these calls by id. A call that never began has none."""
@@ -279,9 +339,10 @@ class Loop:
             conversation.caller,
             box=conversation.box,
             progress=lambda value: emit(CallProgress(call.id, call.name, strip_all(value))),
-            asked=ask,
+            on_question=ask,
             goes_on_elsewhere=lambda: conversation.handover in ("now", "if_waiting"),
             is_turn=True,
+            asked_by=_asking_model(conversation.last),
         )
         wanted = ToolCall(call.name, call.arguments, call.id)
         # Find the tool before the call: while the call runs, the tool may leave, and a skill may narrow the toolbox.
@@ -347,6 +408,14 @@ def _is_for_page(record: CallRecord) -> bool:
     return record.tool.answered_by == "request"
 
 
+def _asking_model(message: Message | None) -> AskingModel | None:
+    """Return which model asks for the calls of this reply, and why it answered in place of another one."""
+    if not isinstance(message, AssistantMessage) or not message.model:
+        return None
+    by = message.substitution
+    return AskingModel(message.model) if isinstance(by, UnsetType) else AskingModel(message.model, by.of, by.reason)
+
+
 def _is_answer(message: Message | None) -> bool:
     """Whether this message ends a turn: a reply of the model without calls."""
     return isinstance(message, AssistantMessage) and not message.calls
@@ -370,6 +439,14 @@ def _emit_rest(replied: AssistantMessage, pieces: list[str], emit: Emit) -> None
         emit(TextArrived(replied.text[len(arrived) :]))
 
 
+def _emit_switched(event: Substituted, emit: Emit) -> str:
+    """Publish that another model answers, if listeners do not know it, and return the name of that model."""
+    by = event.substitution
+    if event.is_new:
+        emit(ModelSwitched(by.by, by.of, by.reason))
+    return by.by
+
+
 def _emit_model_event(event: object, emit: Emit) -> None:
     """Publish an event of the model as an event of the turn."""
     if isinstance(event, ThinkingDelta):
@@ -378,6 +455,8 @@ def _emit_model_event(event: object, emit: Emit) -> None:
         emit(CallArrived(event.index, event.name, event.arguments))
     elif isinstance(event, Retrying):
         emit(RetryComing(event.reason, event.seconds))
+    elif isinstance(event, NearlySpent):
+        emit(BudgetLow(event.text))
 
 
 def _stored_source(record: CallRecord, conversation: Conversation) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import ref
 
 from handspan.agent.refusals import GatewayStops, NoTurnsHere, SessionBusy, TurnRefused
@@ -11,8 +11,10 @@ from handspan.agent.turn import Handle, Turn
 from handspan.agent.turn_events import failed_end
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended
-from handspan.core.nodes import Nodes
-from handspan.core.tasks import Tasks
+
+if TYPE_CHECKING:
+    from handspan.agent.session import Session
+    from handspan.agent.sessions import Sessions
 
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
@@ -23,38 +25,12 @@ MAX_WAITING: Final = 8
 _log = logging.getLogger(__name__)
 
 
-class TurnHost(Protocol):
-    """What turns need from their host."""
-
-    tasks: Tasks
-    wait_seconds: float
-    """Seconds that a turn waits for the turns before it."""
-    is_open: bool
-    """Whether new turns may begin."""
-    nodes: Nodes
-    """Says whether turns run on this node at all."""
-
-
-class QueuedSession(Protocol):
-    """What the queue needs of its session."""
-
-    id: str
-
-    def end_turn(self, turn: Turn, ended: Ended) -> Ended:
-        """Publish the end of a turn, if the loop has not, and return the end."""
-        ...
-
-    def release(self) -> None:
-        """Note that a turn has left the queue."""
-        ...
-
-
 class TurnQueue:
     """The first turn runs, the others wait in their order."""
 
     __slots__ = ("_host", "_id", "_session", "turns")
 
-    def __init__(self, session: QueuedSession, host: TurnHost) -> None:
+    def __init__(self, session: "Session", host: "Sessions") -> None:
         """The queue refers weakly to its session, so that it does not keep the session in memory."""
         self.turns: list[Turn] = []
         self._id = session.id
@@ -112,7 +88,7 @@ class TurnQueue:
         except ToolError as error:
             if error.code == "busy" and not turn.has_published:
                 raise SessionBusy(error.message) from None
-            turn.failure = error
+            turn.fail(error)
             return self._end(turn, failed_end(error))
         except HandspanError as error:  # such as a model without its key
             return self._end(turn, failed_end(error))

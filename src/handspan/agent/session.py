@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,17 +20,18 @@ from handspan.agent.refusals import TurnHandedOver
 from handspan.agent.requests import (
     NOTHING_TO_DO,
     AddForTurn,
+    CompactRequest,
     First,
     GiveUpRequest,
+    GoBackRequest,
+    LookRequest,
     OpenedSession,
     RegenerateRequest,
     ResumeRequest,
     SayRequest,
     SessionRequest,
     TakeOverRequest,
-    UndoRequest,
 )
-from handspan.agent.session_host import SessionHost
 from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn
 from handspan.agent.turn_events import find_answer
@@ -38,21 +40,20 @@ from handspan.core.errors import TakenOver, ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
-from handspan.core.records import SessionRecord
+from handspan.core.records import SessionKind
+
+if TYPE_CHECKING:
+    from handspan.agent.sessions import Sessions
 
 
 class Session:
     """One session. Any client of its owner can make requests at any time."""
 
-    __slots__ = ("__weakref__", "_host", "_queue", "conversation", "id", "listeners", "owner", "turns", "unstored")
+    __slots__ = ("__weakref__", "_host", "_queue", "id", "listeners", "owner", "turns")
 
-    def __init__(self, session_id: str, owner: str, host: SessionHost) -> None:
+    def __init__(self, session_id: str, owner: str, host: "Sessions") -> None:
         self.id = session_id
         self.owner = owner
-        self.conversation: Conversation | None = None
-        """Loaded for the first turn; the host may release it and load it again."""
-        self.unstored: SessionRecord | None = None
-        """The session as others see it, from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
         self._queue = TurnQueue(self, host)
         self.turns = self._queue.turns
@@ -64,6 +65,11 @@ class Session:
         """Whether a turn or a listener needs this session."""
         return bool(self.turns) or len(self.listeners) > 0
 
+    @property
+    def conversation(self) -> Conversation | None:
+        """Its messages and its agent. Loaded for the first turn; the host may release it and load it again."""
+        return self._host.find_conversation(self.id)
+
     # Requests.
 
     def say(
@@ -74,22 +80,25 @@ class Session:
         *,
         agent: str = "",
         name: str = "",
+        kind: SessionKind = "chat",
         join: bool = False,
         debug: bool = False,
         add_for_turn: AddForTurn | None = None,
         gives_up: bool = False,
         history: Sequence[Message] = (),
+        before: Sequence[UserMessage] = (),
         replaces: int = 0,
     ) -> Handle:
         """Answer this message in a turn.
 
         A message with a known id is not added twice: its sender gets the answer that it has, or will have.
 
-        `agent` and `name`: the agent of a new session, and the session's name. `join`: the message becomes part of the
-        running turn, if there is one. `debug`: the listener gets the model's prompt, too. `add_for_turn`: see
-        `AddForTurn`. `gives_up`: a turn that waits for a page is ended first (graph.md 4.8), and the handle's end
-        raises a `StoreError`. `history`: messages that a new session begins with. `replaces`: the number of an earlier
-        message of the person; that message and all that follows it are removed.
+        `agent`, `name` and `kind`: the agent of a new session, the session's name, and the kind of a new one. `join`:
+        the message becomes part of the running turn, if there is one. `debug`: the listener gets the model's prompt,
+        too. `add_for_turn`: see `AddForTurn`. `gives_up`: a turn that waits for a page is ended first (graph.md 4.8),
+        and the handle's end raises a `StoreError`. `history`: messages that a new session begins with. `before`:
+        messages of the person that come right before this one. `replaces`: the number of an earlier message of the
+        person; that message and all that follows it are removed.
         """
         running, turn_of_message = self._queue.running, self._queue.turn_of(message.id)
         if turn_of_message is not None:  # the message was sent before
@@ -104,20 +113,22 @@ class Session:
             message,
             agent=agent,
             name=name,
+            kind=kind,
             add_for_turn=add_for_turn,
             gives_up=gives_up,
             history=history,
+            before=before,
             replaces=replaces,
         )
         turn = Turn(request, self.listeners, listener, shows_prompt=debug)
-        return self._add(turn, structs.replace(request, message=turn.add(message, listener)))
+        request = structs.replace(request, message=turn.add(message, listener))
+        return self._queue.add(turn, partial(self._run, request))
 
     def regenerate(
         self, who: Principal, listener: Listener, *, debug: bool = False, add_for_turn: AddForTurn | None = None
     ) -> Handle:
         """Answer the last message again, in place of its old answer. The handle's end raises `NoUserMessage`."""
-        request = RegenerateRequest(who, add_for_turn)
-        return self._add(Turn(request, self.listeners, listener, shows_prompt=debug), request)
+        return self._add(RegenerateRequest(who, add_for_turn), listener, shows_prompt=debug)
 
     def resume(
         self,
@@ -134,8 +145,7 @@ class Session:
         before that changes nothing. `cut_off`: also resume a turn whose process has ended. The handle's end raises a
         `StoreError`.
         """
-        request = ResumeRequest(who, add_for_turn, first, cut_off)
-        return self._add(Turn(request, self.listeners, listener), request)
+        return self._add(ResumeRequest(who, add_for_turn, first, cut_off), listener)
 
     def resume_once(self) -> Turn:
         """Resume a waiting turn as `resume` does, and return the turn. The session's listeners get its events.
@@ -153,7 +163,7 @@ class Session:
         """
         request = TakeOverRequest()
         if not any(turn.request == request for turn in self.turns):
-            self._add(Turn(request, self.listeners), request)
+            self._add(request)
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when no turn waits.
@@ -161,8 +171,7 @@ class Session:
         `expired`: only if none of the turn's calls is open when this request runs (graph.md 5.5). The handle's end
         raises a `ToolError`.
         """
-        request = GiveUpRequest(who, expired)
-        return self._add(Turn(request, self.listeners), request)
+        return self._add(GiveUpRequest(who, expired))
 
     def undo(self, who: Principal) -> Handle:
         """Remove the person's last message and all that follows it; the end is `NOTHING_TO_DO`.
@@ -170,10 +179,29 @@ class Session:
         What the calls of that turn did stays done. The handle's end raises `NoUserMessage`, and `SessionBusy` while a
         call is open.
         """
-        request = UndoRequest(who)
-        return self._add(Turn(request, self.listeners), request)
+        return self._add(GoBackRequest(who))
 
-    def _add(self, turn: Turn, request: SessionRequest) -> Handle:
+    def choose_version(self, who: Principal, branch: int) -> Handle:
+        """Go on with this version of the conversation; the end is `NOTHING_TO_DO`. Its handle's end raises as `undo`'s.
+
+        It raises `ToolError` (`file_not_found`) for an unknown version, too.
+        """
+        return self._add(GoBackRequest(who, branch))
+
+    def compact(self, who: Principal, keep: str = "", listener: Listener | None = None) -> Handle:
+        """Summarise all before the last turn for the model; the end is `NOTHING_TO_DO` (SPEC L2).
+
+        `keep`: what the person wants to be in the summary. What is done is told as `Compacted`. The handle's end raises
+        `NoUserMessage`.
+        """
+        return self._add(CompactRequest(who, keep), listener)
+
+    def look(self, who: Principal) -> Handle:
+        """Load the conversation; the end is `NOTHING_TO_DO`. The handle's end raises `NoUserMessage`."""
+        return self._add(LookRequest(who))
+
+    def _add(self, request: SessionRequest, listener: Listener | None = None, *, shows_prompt: bool = False) -> Handle:
+        turn = Turn(request, self.listeners, listener, shows_prompt=shows_prompt)
         return self._queue.add(turn, partial(self._run, request))
 
     def abort(self) -> bool:
@@ -216,12 +244,8 @@ class Session:
             opened = await request.open(self, turn)
             if opened is None:
                 return NOTHING_TO_DO
-            conversation, takes_over = opened.conversation, isinstance(request, TakeOverRequest)
-            with nullcontext() if request.add_for_turn is None else request.add_for_turn(conversation):
-                ended = await request.begin(self, turn, opened)
-                if ended is None:
-                    async with self._begin_stored(conversation, takes_over=takes_over) as stored:
-                        ended = await request.run(self, turn, stored)
+            with nullcontext() if request.add_for_turn is None else request.add_for_turn(opened.conversation):
+                ended = await request.answer(self, turn, opened)
         except TurnHandedOver:
             return await self._follow_handed_over(turn)
         except TakenOver:
@@ -233,16 +257,6 @@ class Session:
                 return NOTHING_TO_DO  # another node was faster
             raise
         return ended if ended is NOTHING_TO_DO else self.end_turn(turn, ended)
-
-    async def _finish(self, turn: Turn, conversation: Conversation, *, cut_off: bool) -> Ended | None:
-        """Run the rest of a turn as `StoredTurn.finish` does."""
-        async with self._begin_stored(conversation) as stored:
-            return await stored.finish(turn, cut_off=cut_off)
-
-    def _begin_stored(
-        self, conversation: Conversation, *, takes_over: bool = False
-    ) -> AbstractAsyncContextManager[StoredTurn]:
-        return self._host.stored_turns.turn(conversation, self.listeners.aborted, takes_over=takes_over)
 
     # Turns that another node goes on with.
 
@@ -267,9 +281,9 @@ class Session:
         host = self._host
         conversation = await host.reopen(self)
         if conversation is None:  # the session was deleted
-            return self.end_turn(turn, self.listeners.aborted())
+            return self.end_turn(turn, self.listeners.aborted_end())
         await host.stored_turns.wait_for_others(conversation)
-        ended = self.listeners.find_end(turn.id) or await self._finish(turn, conversation, cut_off=True)
+        ended = self.listeners.find_end(turn.id) or await self.finish(turn, conversation, cut_off=True)
         if ended is None:
             await host.stored_turns.load_ends(conversation)
             ended = self._tell_stored_end(turn, conversation)
@@ -288,28 +302,34 @@ class Session:
         self.listeners.tell_stored_end(turn, answered, answered.ended)  # with the whole text
         return answered.ended
 
-    # Implements `RequestedSession`.
+    # What requests use.
 
-    async def open(self, who: Principal, agent: str, name: str) -> OpenedSession:
+    async def open(self, who: Principal, agent: str, name: str, kind: SessionKind) -> OpenedSession:
         """Return the conversation. A missing session is made."""
-        conversation, record = await self._host.open(self, who, agent=agent, name=name)
+        conversation, record = await self._host.open(self, who, agent=agent, name=name, kind=kind)
         return OpenedSession(conversation, record.state == "waiting")
 
     async def reopen(self, who: Principal | None = None) -> Conversation | None:
         """Return the conversation; None when the session does not exist."""
         return await self._host.reopen(self, who)
 
-    @property
-    def waiting(self) -> str:
-        """The id of the turn that waits for results of calls; empty if it did not run on this node."""
-        return self.listeners.waiting
+    def begin_stored(
+        self, conversation: Conversation, *, takes_over: bool = False
+    ) -> AbstractAsyncContextManager[StoredTurn]:
+        """Begin a turn in the store as `StoredTurns.turn` does."""
+        return self._host.stored_turns.turn(conversation, self.listeners.aborted_end, takes_over=takes_over)
+
+    async def finish(self, turn: Turn, conversation: Conversation, *, cut_off: bool) -> Ended | None:
+        """Run the rest of a turn as `StoredTurn.finish` does."""
+        async with self.begin_stored(conversation) as stored:
+            return await stored.finish(turn, cut_off=cut_off)
 
     async def finish_waiting(self, turn: Turn, conversation: Conversation, waiting: str) -> None:
         """Run the rest of the waiting turn of this id, if its calls have their results."""
-        turn.events_of = waiting
+        turn.resumed_turn = waiting
         turn.begin(conversation)
-        await self._finish(turn, conversation, cut_off=False)
-        turn.events_of = ""
+        await self.finish(turn, conversation, cut_off=False)
+        turn.resumed_turn = ""
 
     async def answer_known(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended | None:
         """Tell the sender of a stored message its answer, and return its end; None if the message has no answer yet."""
@@ -320,7 +340,7 @@ class Session:
         turn.is_over = ended is not None
         return ended
 
-    # Implements `QueuedSession`.
+    # What the queue uses.
 
     def end_turn(self, turn: Turn, ended: Ended) -> Ended:
         """Publish the end of a turn, if the loop has not, and return the end."""

@@ -6,13 +6,13 @@ There is one `Session` for each id while a turn or a listener needs it. The conv
 import asyncio
 import logging
 import os
-import time
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct, structs
 
 from handspan.agent.agents import Agents
+from handspan.agent.compaction.compactor import ContextParts
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.opening import MAX_NAME, ChooseModel, SessionOpening
@@ -20,14 +20,15 @@ from handspan.agent.refusals import GatewayStops, SessionRefused, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.agent.turn_events import QuestionOver, SessionEvent
+from handspan.agent.unstored import UnstoredSessions, new_record
 from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bounded import BoundedDict
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.errors import NotYours
-from handspan.core.events import QuestionAsked, TurnEnd
+from handspan.core.errors import ConfigError
+from handspan.core.events import ContextUse, QuestionAsked, TurnEnd
 from handspan.core.nodes import Nodes
 from handspan.core.principals import Principal
-from handspan.core.records import SessionRecord
+from handspan.core.records import SessionEdit, SessionKind, SessionRecord
 from handspan.core.store import Conversations
 from handspan.core.tasks import Tasks
 from handspan.core.titles import shorten
@@ -52,8 +53,17 @@ class Bound(Struct, frozen=True):
     """How many messages were removed from the session so far."""
     is_stored: bool = False
     """Whether the store has the session already."""
+    kind: SessionKind = "chat"
+    """The kind of a new session."""
     end: TurnEnd | None = None
     """How the last turn ended, if not with a whole answer."""
+
+
+class LoadedConversation(Struct, frozen=True):
+    """The conversation of a session, and the model that it was loaded with."""
+
+    conversation: Conversation
+    choice: Choice
 
 
 class RunningTurn(Struct, frozen=True):
@@ -88,16 +98,20 @@ class Sessions:
         self._loader = loader
         self._opening = SessionOpening(conversations, agents, choose_model)
         self._sessions: dict[str, Session] = {}
-        self._loaded: BoundedDict[str, Choice] = BoundedDict(limit, self._unload)
-        """The models of the sessions with a loaded conversation, the session used last at the end."""
+        self.unstored = UnstoredSessions(conversations, self._opening, lambda *key: self.find(*key) is not None)
+        self._loaded: BoundedDict[str, LoadedConversation] = BoundedDict(limit, self._on_unloaded)
+        """The conversations that are loaded, by their sessions; the session used last is at the end."""
         self.loop = loader.loop
-        self.stored_turns = StoredTurns(conversations, loader.loop, nodes)
+        self.stored_turns = StoredTurns(conversations, loader.contexts, loader.loop, nodes)
         self.nodes = nodes
         self.bus: Bus | None = nodes.bus
         self.tasks = Tasks()
+        """Turns, and what other parts do beside them: `drain` ends all of it."""
         self.wait_seconds = wait_seconds
         self.is_open = True
+        """Whether new turns may begin."""
         self.hands_over = False
+        """Whether other nodes take over the turns of this node."""
         self.cut_off: set[str] = set()
         """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
         nodes.bus.subscribe(QuestionOpened, self._on_question_opened)
@@ -110,11 +124,12 @@ class Sessions:
     # Sessions.
 
     def get(self, session_id: str, owner: str) -> Session:
-        """Return the session of this id, loaded or not. Raises `SessionRefused` for another owner."""
+        """Return the owner's session of this id, loaded or not. Raises `SessionRefused` while another owner uses it."""
         self._check_owner(session_id, owner)
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             self._loaded.pop(session_id, None)
+            self.unstored.forget(session_id)
             session = self._sessions[session_id] = Session(session_id, owner, self)
         return session
 
@@ -125,20 +140,28 @@ class Sessions:
 
     def release(self, session: Session) -> None:
         """Remove the session if no turn, listener or loaded conversation needs it."""
-        if not session.is_used and session.conversation is None and self._sessions.get(session.id) is session:
+        if not session.is_used and session.id not in self._loaded and self._sessions.get(session.id) is session:
             del self._sessions[session.id]
+            self.unstored.forget(session.id)
 
-    async def bind(self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "") -> Bound:
-        """Return the session of this id, or a new one; store nothing. Raises `SessionRefused`."""
+    def find_conversation(self, session_id: str) -> Conversation | None:
+        """Return the conversation of this session, if it is loaded."""
+        loaded = self._loaded.get(session_id)
+        return None if loaded is None else loaded.conversation
+
+    async def bind(
+        self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "", kind: SessionKind = "chat"
+    ) -> Bound:
+        """Return the session of this id, or a new one of this kind; store nothing. Raises `SessionRefused`."""
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._opening.find_agent(agent, None, who.owner)
-            return Bound(os.urandom(16).hex(), 0, name, agent, named_agent=agent)
+            return Bound(os.urandom(16).hex(), 0, name, agent, named_agent=agent, kind=kind)
         self._check_owner(session_id, who.owner)
         record = await self._opening.find(session_id, who.owner)
         await self._opening.find_agent(agent, record, who.owner)
         if record is None:
-            return Bound(session_id, 0, name, agent, named_agent=agent)
+            return Bound(session_id, 0, name, agent, named_agent=agent, kind=kind)
         name, shown, count = record.name or name, agent or record.agent, record.length
         ends = await self._conversations.ends(session_id, owner=who.owner, after=count) if count else {}
         end = ends.get(count)
@@ -151,53 +174,21 @@ class Sessions:
         owner.
         """
         session = self.get(bound.session_id, owner)
-        if session.unstored is None and not bound.is_stored:
-            now = time.time()
-            session.unstored = SessionRecord(
-                session.id, owner, bound.agent, bound.name, created=now, active=now, state="idle", length=0
-            )
+        if not bound.is_stored:
+            self.unstored.add(session.id, owner, bound.agent, bound.name, kind=bound.kind)
         return session.listen(_ignore)
 
     async def find_record(self, session_id: str, owner: str) -> SessionRecord:
         """Return the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`) if there is none."""
-        session = await self._find_unstored(session_id, owner)
-        if session is not None and session.unstored is not None:
-            return await self._with_agent(session.unstored)
-        return await self._conversations.get(session_id, owner=owner)
+        await self.until_stored(session_id, owner)
+        unstored = await self.unstored.find(session_id, owner)
+        return unstored or await self._conversations.get(session_id, owner=owner)
 
-    async def unstored_sessions(self, owner: str) -> list[SessionRecord]:
-        """Return the owner's sessions that are not stored yet, the newest first."""
-        used = [session.id for session in self._sessions.values() if session.owner == owner and session.unstored]
-        found = [await self._find_unstored(session_id, owner) for session_id in reversed(used)]
-        records = [session.unstored for session in found if session is not None and session.unstored is not None]
-        return [await self._with_agent(record) for record in records]
-
-    async def _find_unstored(self, session_id: str, owner: str) -> Session | None:
-        """Return the owner's session of this id if a client knows it and no node has stored it yet; else None."""
-        session = self.find(session_id, owner)
-        if session is None or session.unstored is None:
-            return None
-        try:
-            is_stored = await self._conversations.find(session_id, owner=owner) is not None
-        except NotYours:
-            is_stored = True
-        if is_stored:  # by its first message, on another node
-            session.unstored = None
-        return None if is_stored else session
-
-    async def _with_agent(self, record: SessionRecord) -> SessionRecord:
-        """Return the record with the name of the default agent, if the client named none."""
-        if record.agent:
-            return record
-        return structs.replace(record, agent=(await self._opening.find_agent("", None, record.owner)).name)
-
-    async def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
-        """Rename a session that is not stored yet; without a name, forget it. Return False for any other session."""
-        session = await self._find_unstored(session_id, owner)
-        if session is None or session.unstored is None:
-            return False
-        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, MAX_NAME))
-        return True
+    async def edit(self, session_id: str, edit: SessionEdit, owner: str) -> SessionRecord:
+        """Change what a person set of the session, stored or not yet, and return its record. Raises `ToolError`."""
+        if not await self.unstored.edit(session_id, edit, owner):
+            await self._conversations.edit(session_id, edit, owner=owner)
+        return await self.find_record(session_id, owner)
 
     def running(self, owner: str) -> list[RunningTurn]:
         """Return the owner's turns that run in this process."""
@@ -214,12 +205,20 @@ class Sessions:
 
     def may_be_cut_off(self, session_id: str) -> bool:
         """Whether the end of a process, on this node or another, may have cut off the session's turn."""
-        return session_id in self.cut_off or self.nodes.may_have_cut_off(session_id)
+        return session_id in self.cut_off or self.nodes.may_have_cut_off
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Return the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)
         return _running_in(session) if session is not None and session.turns else None
+
+    async def until_stored(self, session_id: str, owner: str) -> None:
+        """Return when no turn of this process has an end that was published and is not stored yet.
+
+        A client that reads the session in between has missed the event, and would wait for an end that it never gets.
+        """
+        while (session := self.find(session_id, owner)) is not None and session.turns and session.turns[0].is_over:
+            await asyncio.wait([session.turns[0].task])
 
     def abort(self, session_id: str, owner: str) -> bool:
         """Stop the session's turns. Return False when there is no turn. The text so far is stored."""
@@ -282,10 +281,37 @@ class Sessions:
             if session.owner == owner:
                 session.listeners.tell(event, beside_turns=True)
 
+    # Contexts.
+
+    async def context_of(self, record: SessionRecord) -> ContextUse | None:
+        """Return how full the context of the session's model is; None if that is not known (SPEC L3)."""
+        loaded = self.find_conversation(record.id)
+        if loaded is not None and loaded.meter.used and len(loaded.messages) == record.length:
+            used, limit = loaded.meter.used, loaded.meter.window.tokens
+        else:
+            counted = await self._loader.contexts.last_count(record.id, owner=record.owner)
+            if not counted:
+                return None
+            try:
+                agent = await self._opening.find_agent("", record, record.owner)
+                choice = await self._opening.choose_model(agent.model)
+            except (ConfigError, SessionRefused):
+                return None
+            used, limit = counted, (await self._loader.compactor.make_meter(choice)).window.tokens
+        return ContextUse(used, limit) if used and limit else None
+
+    async def describe_context(self, session_id: str, who: Principal) -> ContextParts:
+        """Return what the context of the session's model is used for (SPEC L3). Raises `NoUserMessage`."""
+        session = self.get(session_id, who.owner)
+        if session.conversation is None or not session.turns:
+            await session.look(who).wait_for_end()
+        assert session.conversation is not None
+        return self._loader.compactor.describe(session.conversation)
+
     # Conversations.
 
     async def open(
-        self, session: Session, who: Principal, *, agent: str = "", name: str = ""
+        self, session: Session, who: Principal, *, agent: str = "", name: str = "", kind: SessionKind = "chat"
     ) -> tuple[Conversation, SessionRecord]:
         """Return the conversation, ready for a turn, and the session's record. A missing session is made.
 
@@ -293,15 +319,16 @@ class Sessions:
         """
         record = await self._opening.find(session.id, session.owner)
         acting = agent_in_session(await self._opening.find_agent(agent, record, session.owner), session.id)
-        choice = await self._opening.choose_model(acting.model)
+        wanted = record or self.unstored.get(session.id) or new_record(session.id, session.owner, "", name, kind=kind)
+        choice = await self._opening.model_of(wanted.model, acting)
         if record is None:
-            session.conversation = None  # the session was deleted meanwhile
-            given = session.unstored.name if session.unstored is not None else ""
-            record = await self._opening.make(session.id, session.owner, acting, given or name)
+            self._loaded.pop(session.id, None)  # the session was deleted meanwhile
+            named = structs.replace(wanted, name=wanted.name or name)
+            record = await self._opening.make(session.id, session.owner, acting, named)
         elif name and not record.name:
             record = structs.replace(record, name=shorten(name, MAX_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
-        session.unstored = None
+        self.unstored.forget(session.id)
         self.cut_off.discard(session.id)
         return await self._load(session, record, acting, choice, who=who), record
 
@@ -311,27 +338,28 @@ class Sessions:
         if record is None:
             return None
         acting = agent_in_session(await self._opening.find_agent("", record, session.owner), session.id)
-        return await self._load(session, record, acting, await self._opening.choose_model(acting.model), who=who)
+        return await self._load(session, record, acting, await self._opening.model_of(record.model, acting), who=who)
 
     async def _load(
         self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None
     ) -> Conversation:
-        conversation = session.conversation
-        was_cut_off = conversation is not None and record.state == "idle" and open_calls(conversation.last)
-        if conversation is None or was_cut_off:
+        """Return the session's conversation with this agent and model: the loaded one, or a new one."""
+        loaded = self._loaded.get(session.id)
+        if loaded is None or (record.state == "idle" and open_calls(loaded.conversation.last)):  # it was cut off
             conversation = await self._loader.load(agent, choice, record, who or Principal(session.owner))
-            session.conversation = conversation
-        elif conversation.agent != agent or self._loaded.get(session.id) is not choice:
-            conversation = await self._loader.change_agent(session, agent, choice)
-        self._loaded[session.id] = choice  # the one that was used longest ago is unloaded, if there are too many
+        elif loaded.conversation.agent != agent or loaded.choice is not choice:
+            conversation = await self._loader.change_agent(loaded.conversation, agent, choice)
+        else:
+            conversation = loaded.conversation
+        # The one that was used longest ago is unloaded, if there are too many.
+        self._loaded[session.id] = LoadedConversation(conversation, choice)
         self._loaded.move_to_end(session.id)
         if who is not None and conversation.caller.who != who:
             conversation.caller = structs.replace(conversation.caller, who=who)
         return await self._loader.prepare(conversation)
 
-    def _unload(self, session_id: str, _: Choice) -> None:
+    def _on_unloaded(self, session_id: str, _: LoadedConversation) -> None:
         if (session := self._sessions.get(session_id)) is not None:
-            session.conversation = None
             self.release(session)
 
     def forget_models(self) -> None:
@@ -339,10 +367,6 @@ class Sessions:
         self._opening.forget_models()
 
     # The end.
-
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work in a task beside the turns; `drain` ends the task, too. Errors of the work are logged."""
-        self.tasks.start(work)
 
     def hand_over_turns(self) -> None:
         """Let other nodes take over the turns of this node, each after the step that runs. This node stops."""

@@ -12,13 +12,15 @@ from handspan.agent.loop import Loop
 from handspan.agent.refusals import NoUserMessage, TurnHandedOver
 from handspan.agent.turn import Turn
 from handspan.agent.turn_events import failed_end
+from handspan.core.budgets import Payer, paying
 from handspan.core.errors import TakenOver, ToolError
-from handspan.core.events import Ended, Event, Titled, TurnEnd
-from handspan.core.finishing import finish
+from handspan.core.events import Ended, Event, SessionChange, Titled, TurnEnd
 from handspan.core.messages import UserMessage
 from handspan.core.nodes import Nodes
-from handspan.core.records import SessionRecord
-from handspan.core.store import Conversations
+from handspan.core.principals import OPERATOR
+from handspan.core.records import ContextMarks, SessionRecord
+from handspan.core.store import ContextBook, Conversations
+from handspan.core.tasks import finish
 from handspan.core.titles import make_title
 
 _UNKNOWN: Final = -1
@@ -31,22 +33,30 @@ _log = logging.getLogger(__name__)
 class StoredTurn:
     """A turn that the store knows: what is done in it decides how it ends in the store."""
 
-    def __init__(self, conversation: Conversation, turns: "StoredTurns", aborted: Callable[[], Ended]) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        conversations: Conversations,
+        contexts: ContextBook,
+        loop: Loop,
+        aborted: Callable[[], Ended],
+    ) -> None:
         self.conversation = conversation
-        self._turns = turns
-        self._loop = turns.loop
+        self._conversations = conversations
+        self._contexts = contexts
+        self._loop = loop
         self._aborted = aborted
         self._length = len(conversation.messages)
         self.waits = bool(open_calls(conversation.last))
         """Whether the session waits for results of calls after this turn."""
         self.ended: Ended | None = None
         """How the turn has ended, if the model was asked, or a message was stored."""
-        self.emit: Callable[[Event | Titled], None] | None = None
+        self.emit: Callable[[Event | SessionChange], None] | None = None
         """Takes the events of the turn, once the loop has begun."""
         self.is_handed_over = False
         """Whether another node takes the turn over."""
 
-    async def advance(self, emit: Callable[[Event | Titled], None]) -> Ended:
+    async def advance(self, emit: Callable[[Event | SessionChange], None]) -> Ended:
         """Advance the conversation until the turn ends, and return the end, which will be stored."""
         self.waits, self.emit = False, emit
         try:
@@ -79,9 +89,32 @@ class StoredTurn:
             raise ToolError("busy", waits_for(waited_for))
 
     async def rewind(self, *, before: int = 0, with_message: bool = False) -> None:
-        """Remove messages as `StoredTurns.rewind` does. No call is left that the session could wait for."""
-        await self._turns.rewind(self.conversation, before=before, with_message=with_message)
+        """Remove the messages after the person's last message. No call is left that the session could wait for.
+
+        `with_message`: remove the person's last message, too. `before`: remove the person's message of this number and
+        all after it instead. Raises `NoUserMessage` when there is no such message.
+        """
+        conversation, messages = self.conversation, self.conversation.messages
+        places = [place for place, message in enumerate(messages, 1) if isinstance(message, UserMessage)]
+        if not places or (before and before not in places):
+            raise NoUserMessage
+        left = before - 1 if before else places[-1] - with_message
+        await self._conversations.rewind(conversation.id, left, owner=conversation.owner)
+        marks = await load_marks(conversation, self._contexts)
+        conversation.rewrite(messages[:left], conversation.removed + len(messages) - left, marks)
         self.waits = False
+
+    async def choose_version(self, branch: int) -> None:
+        """Replace the messages by those of this version. Raises `ToolError` (`file_not_found`) for an unknown one."""
+        store, session, owner = self._conversations, self.conversation.id, self.conversation.owner
+        await store.choose_version(session, branch, owner=owner)
+        record = await store.get(session, owner=owner)
+        marks = await load_marks(self.conversation, self._contexts)
+        self.conversation.rewrite(await store.load(session, owner=owner), record.removed, marks)
+
+    async def compact(self, keep: str, emit: Callable[[Event | SessionChange], None]) -> None:
+        """Make what the model sees shorter. `keep`: what the person wants to be in the summary."""
+        await self._loop.compact(self.conversation, keep, emit)
 
     async def give_up(self, ended: Ended | None = None) -> None:
         """End the calls that a page did not answer. `ended`: how the turn ends, if no message follows."""
@@ -94,12 +127,20 @@ class StoredTurn:
             self.ended = self._aborted()
 
 
+def payer_of(conversation: Conversation) -> Payer:
+    """Return for whom models are asked in this conversation. Only the operator, or an administrator, adds money."""
+    who, agent = conversation.caller.who, conversation.agent
+    may_add = who.owner == OPERATOR.owner or "admin" in who.scopes
+    return Payer(who.owner, agent.name, conversation.id, agent.budget, may_add=may_add)
+
+
 class StoredTurns:
     """Begins and ends turns in the store. In one session, only one process at a time runs a turn."""
 
-    def __init__(self, conversations: Conversations, loop: Loop, nodes: Nodes) -> None:
+    def __init__(self, conversations: Conversations, contexts: ContextBook, loop: Loop, nodes: Nodes) -> None:
         self._conversations = conversations
-        self.loop = loop
+        self._contexts = contexts
+        self._loop = loop
         self._nodes = nodes
 
     @asynccontextmanager
@@ -113,10 +154,11 @@ class StoredTurns:
         hands its turn over.
         """
         record = await self._begin(conversation, self._take_over if takes_over else self._begin_when_free)
-        stored = StoredTurn(conversation, self, aborted)
+        before = paying.set(payer_of(conversation))
+        stored = StoredTurn(conversation, self._conversations, self._contexts, self._loop, aborted=aborted)
         try:
             await self._catch_up(conversation, record)
-            stored = StoredTurn(conversation, self, aborted)
+            stored = StoredTurn(conversation, self._conversations, self._contexts, self._loop, aborted=aborted)
             yield stored
         except TurnHandedOver:
             stored.is_handed_over = True
@@ -125,11 +167,12 @@ class StoredTurns:
             stored.note_cancel()
             raise
         finally:
+            paying.reset(before)
             if not stored.waits:
                 conversation.end_turn_skills()
             try:
                 if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store what joined it
-                    await self.loop.take_inbox(conversation)
+                    await self._loop.take_inbox(conversation)
             finally:
                 try:
                     if stored.is_handed_over:
@@ -151,38 +194,24 @@ class StoredTurns:
             if record is None or record.state != "running" or not await self._nodes.wait_for_turn(conversation.id):
                 return
 
-    async def rewind(self, conversation: Conversation, *, before: int = 0, with_message: bool = False) -> None:
-        """Remove the messages after the person's last message.
-
-        `with_message`: remove the person's last message, too. `before`: remove the person's message of this number and
-        all after it instead. Raises `NoUserMessage` when there is no such message.
-        """
-        messages = conversation.messages
-        places = [place for place, message in enumerate(messages, 1) if isinstance(message, UserMessage)]
-        if not places or (before and before not in places):
-            raise NoUserMessage
-        left = before - 1 if before else places[-1] - with_message
-        await self._conversations.rewind(conversation.id, left, owner=conversation.owner)
-        conversation.rewrite(messages[:left], conversation.removed + len(messages) - left)
-
     async def _name_and_end(self, conversation: Conversation, stored: StoredTurn, *, has_name: bool) -> None:
         """End the turn in the store. Name a session that has no name, however its turn ended, and tell the name."""
         is_over = stored.ended is not None and not stored.waits
-        title = ""
+        name = ""
         try:
             if is_over and not has_name:
-                title = await finish(self._name(conversation))
+                name = await finish(self._give_name(conversation))  # goes on when the caller is cancelled
         finally:  # also when the caller is cancelled meanwhile, as by a command that has its answer
             await self._end(conversation, waiting=stored.waits, ended=stored.ended)
-        if title and stored.emit is not None:
-            stored.emit(Titled(title))
+        if name and stored.emit is not None:
+            stored.emit(Titled(name))
 
-    async def _name(self, conversation: Conversation) -> str:
+    async def _give_name(self, conversation: Conversation) -> str:
         """Give the session a first name made of its messages, and return the name; empty when the session got none."""
-        title = make_title(conversation.messages)
+        name = make_title(conversation.messages)
         try:
-            if title and await self._conversations.give_name(conversation.id, title, owner=conversation.owner):
-                return title
+            if name and await self._conversations.give_name(conversation.id, name, owner=conversation.owner):
+                return name
         except ToolError as error:  # the turn is stored all the same
             _log.warning("The session %s got no name: %s", conversation.id, error.message)
         return ""
@@ -235,8 +264,22 @@ class StoredTurns:
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
         """Load the messages that other processes have added; all messages if some were removed or a write failed."""
         store, length = self._conversations, len(conversation.messages)
+        has_moved = record.compacted != conversation.compacted
+        if (record.removed, record.length) == (conversation.removed, length) and not has_moved:
+            return
+        conversation.compacted = record.compacted
+        marks = await load_marks(conversation, self._contexts)
         if record.removed != conversation.removed or record.length < length:  # after a failed write the store has fewer
-            conversation.rewrite(await store.load(conversation.id, owner=record.owner), record.removed)
+            conversation.rewrite(await store.load(conversation.id, owner=record.owner), record.removed, marks)
         elif record.length > length:
             newer = await store.load(conversation.id, owner=record.owner, after=length)
-            conversation.rewrite([*conversation.messages, *newer], record.removed)
+            conversation.rewrite([*conversation.messages, *newer], record.removed, marks)
+        else:
+            conversation.use_marks(marks, record.compacted)
+
+
+async def load_marks(conversation: Conversation, contexts: ContextBook) -> ContextMarks:
+    """Return the marks of this conversation as the store has it. One that never became long has none."""
+    if not conversation.compacted:
+        return ContextMarks()
+    return await contexts.marks(conversation.id, owner=conversation.owner)

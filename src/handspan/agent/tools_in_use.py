@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from handspan.core.messages import AssistantMessage, CallResult, Message, ResultsMessage
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.toolbox import Toolbox
 
@@ -33,8 +33,9 @@ class ToolsInUse:
     def note(self, message: Message) -> None:
         """Note the tools that this message calls or finds."""
         if isinstance(message, AssistantMessage):
-            for call in message.calls:
-                self._use(call.name)
+            for part in message.parts:
+                if isinstance(part, CallPart):
+                    self._use(part.name)
         elif isinstance(message, ResultsMessage):
             for result in message.results:
                 if result.name == SEARCH_TOOLS:

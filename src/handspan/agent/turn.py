@@ -5,8 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
@@ -15,8 +14,12 @@ from handspan.agent.refusals import IdTaken, SessionBusy
 from handspan.agent.turn_events import MessageStored, SessionEvent, find_answer, render_prompt
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
-from handspan.core.events import Ended, Event, RoundBegan, Titled
+from handspan.core.events import Ended, Event, RoundBegan, SessionChange
 from handspan.core.messages import Message, UserMessage
+
+if TYPE_CHECKING:
+    from handspan.agent.listeners import Listeners
+    from handspan.agent.requests import SessionRequest
 
 Listener: TypeAlias = Callable[[SessionEvent, str], None]
 """Takes an event and the id of its turn, which is empty for an event outside turns. Never blocks."""
@@ -24,53 +27,23 @@ Listener: TypeAlias = Callable[[SessionEvent, str], None]
 _log = logging.getLogger(__name__)
 
 
-class TurnRequest(Protocol):
-    """What a turn has to know of the request that it answers (`requests.py`)."""
-
-    @property
-    def add_for_turn(self) -> Callable[[Conversation], AbstractContextManager[None]] | None:
-        """Gives the conversation something for this turn, such as the tools of a page; None: nothing."""
-        ...
-
-    @property
-    def checks_first(self) -> bool:
-        """Whether the turn first checks that there is work. Until it has begun, no message can join it."""
-        ...
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether the model has to answer. If not, the request only changes what is stored."""
-        ...
-
-    @property
-    def raises(self) -> tuple[type[ToolError], ...]:
-        """Failures of the turn that the handle's end raises, in place of an end with the reason `error`."""
-        ...
-
-
-class TurnEvents(Protocol):
-    """Takes the events of turns."""
-
-    def begin_turn(self) -> bool:
-        """Expect the events of a turn of this node. Return whether other nodes take over its turns."""
-        ...
-
-    def publish(self, event: Event | Titled, turn: str) -> None:
-        """Publish an event of this turn."""
-        ...
-
-
 class Turn:
     """One turn: its request, its listeners, its messages, and the task that runs it."""
 
     def __init__(
-        self, request: TurnRequest, events: TurnEvents, listener: Listener | None = None, *, shows_prompt: bool = False
+        self,
+        request: "SessionRequest",
+        session_listeners: "Listeners",
+        listener: Listener | None = None,
+        *,
+        shows_prompt: bool = False,
     ) -> None:
         self.id = new_call_id()
+        """Names the turn in its events and its messages."""
         self.request = request
-        self._events = events
-        self.events_of = ""
-        """The id of the waiting turn whose rest this turn runs first: the events are that turn's. Empty: its own."""
+        self._session_listeners = session_listeners
+        self.resumed_turn = ""
+        """The id of the waiting turn whose rest this turn runs first, and the id of all events then. Else empty."""
         self.requested_at = time.time()
         """Seconds since 1970."""
         self.can_be_handed_over = request.add_for_turn is None
@@ -84,6 +57,7 @@ class Turn:
         self.shows_prompt = shows_prompt
         """Whether the turn's own listeners get the model's prompt in the first round (`Prompted`)."""
         self.may_begin = asyncio.Event()
+        """Set when the turns before it are over, and when the gateway stops."""
         self.task: asyncio.Task[Ended]
         self.has_published = False
         """Whether the turn has published an event."""
@@ -100,7 +74,7 @@ class Turn:
 
     def begin(self, conversation: Conversation) -> None:
         """Start the turn in this conversation, with the messages that joined before."""
-        self.is_handed_over |= self._events.begin_turn() and self.can_be_handed_over
+        self.is_handed_over |= self._session_listeners.begin_turn() and self.can_be_handed_over
         self._conversation = conversation
         conversation.handover = "after_step" if self.is_handed_over else "none"
         conversation.on_stored = self._tell_stored
@@ -113,7 +87,7 @@ class Turn:
                 self.report_known(conversation, message)
         self.is_over = False
 
-    def emit(self, event: Event | Titled) -> None:
+    def emit(self, event: Event | SessionChange) -> None:
         """Publish an event of the turn."""
         self.has_published = True
         if self.shows_prompt and isinstance(event, RoundBegan) and self._conversation is not None:
@@ -121,7 +95,7 @@ class Turn:
             self.tell(render_prompt(self._conversation))  # only for the client that asked for the prompt
         if isinstance(event, Ended):
             self.is_over = True
-        self._events.publish(event, self.events_of or self.id)
+        self._session_listeners.publish(event, self.resumed_turn or self.id)
 
     def stop_listening(self) -> None:
         """Stop listening to stored messages. The turn is over, and the conversation must not keep it in memory."""
@@ -235,6 +209,10 @@ class Turn:
             self._conversation.handover = "now" if self.is_handed_over else "if_waiting"
         self.abort()
 
+    def fail(self, error: ToolError) -> None:
+        """Note the error that ended the turn, which is not the model's."""
+        self.failure = error
+
     @property
     def ended(self) -> Ended:
         """The end of the turn, once its task is done. Raises `TurnRefused` when the turn did not begin."""
@@ -268,7 +246,7 @@ class Handle:
         if self._is_own:
             self.turn.abort()
 
-    async def end(self, *, elsewhere: bool = True) -> Ended:
+    async def wait_for_end(self, *, elsewhere: bool = True) -> Ended:
         """Wait for the end of the turn, and return the end. Raises `TurnRefused` when the turn did not begin.
 
         A cancelled caller aborts a turn that began for this request. `elsewhere`: when this node stops and another node

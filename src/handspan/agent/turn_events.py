@@ -17,9 +17,9 @@ from handspan.core.events import (
     EndReason,
     Event,
     RoundBegan,
+    SessionChange,
     TextArrived,
     ThinkingArrived,
-    Titled,
     TurnEnd,
     TurnFault,
 )
@@ -66,7 +66,7 @@ class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
     """The whole text of the answer."""
 
 
-SessionEvent: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStored | AnsweredBefore
+SessionEvent: TypeAlias = Event | Prompted | SessionChange | QuestionOver | MessageStored | AnsweredBefore
 
 
 class RoundSoFar:
@@ -81,7 +81,7 @@ class RoundSoFar:
         self._thinking: list[str] = []
         self._calls: dict[str, dict[type[Event], Event]] = {}
 
-    def note(self, event: Event | Titled, turn: str) -> None:
+    def note(self, event: Event | SessionChange, turn: str) -> None:
         """Note an event of this turn."""
         match event:
             case TextArrived(text=text):
@@ -166,7 +166,7 @@ def render_prompt(conversation: Conversation) -> Prompted:
     specs = conversation.specs_for_model()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
     messages = [_without_ids(message) for message in conversation.messages]
-    prompt = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}
+    prompt = {"instructions": conversation.instructions, "tools": tools, "messages": messages}
     encoded = msgspec.json.encode(prompt)
     return Prompted(encoded.decode(), len(encoded) // 4)
 

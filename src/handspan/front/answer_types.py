@@ -7,16 +7,15 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from handspan.agent.final_answer import final_answer_spec
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.late_imports import pydantic
 from handspan.core.schema import Validator
-from handspan.core.tool import READ_ONLY, Handling, ToolSpec
+from handspan.core.tool import Handling
 from handspan.core.values import Arguments, JsonObject
 
 T = TypeVar("T")
 
-FINAL_ANSWER: Final = "final_answer"
-"""The name of the tool that the model calls to give its answer."""
 _WRAPPED: Final = "answer"
 """The parameter that holds an answer which is not a JSON object, such as a number or a list."""
 
@@ -30,13 +29,7 @@ class AnswerType(Generic[T]):
         is_struct = hasattr(wanted, "__struct_fields__")  # pydantic does not know the Structs of msgspec
         self._decode, schema = _by_msgspec(wanted) if is_struct else _by_pydantic(wanted, self.name)
         self._is_wrapped = schema.get("type") != "object"
-        self.spec = ToolSpec(
-            FINAL_ANSWER,
-            "Give the answer to the person. Call it once, when everything else is done: its arguments are the answer, "
-            "and nothing is said after it.",
-            _wrap(schema) if self._is_wrapped else schema,
-            annotations=READ_ONLY,
-        )
+        self.spec = final_answer_spec(_wrap(schema) if self._is_wrapped else schema)
         self.handling = Handling("loop", validator=Validator(self.spec.parameters))
 
     def from_arguments(self, arguments: Arguments) -> T:

@@ -1,5 +1,6 @@
 """What `Handspan.ask` returns, and what it raises."""
 
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -114,22 +115,10 @@ class TurnRecorder:
 def _make_call(finished: CallFinished, arguments: str) -> CallMade:
     envelope: dict[str, Any] = msgspec.json.decode(finished.envelope)
     result = envelope.get("result", envelope.get("message"))
-    return CallMade(
-        finished.id,
-        finished.name,
-        _parse_arguments(arguments),
-        finished.status,
-        result=result,
-        duration=finished.duration,
-    )
-
-
-def _parse_arguments(arguments: str) -> Json:
-    try:
-        parsed: Json = msgspec.json.decode(arguments or "{}")
-        return parsed
-    except msgspec.DecodeError:
-        return arguments
+    given: Json = arguments
+    with suppress(msgspec.DecodeError):
+        given = msgspec.json.decode(arguments or "{}")
+    return CallMade(finished.id, finished.name, given, finished.status, result=result, duration=finished.duration)
 
 
 def _sum(counts: list[int | None]) -> int | None:

@@ -11,12 +11,12 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
 from handspan.agent.turn_events import SessionEvent
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
+from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.events import Event
 from handspan.core.function_tool import refuse_second_run
 from handspan.core.results import Pending, ToolResult
@@ -46,7 +46,7 @@ class Handspan:
         self,
         tools: Iterable[ToolLike] = (),
         *,
-        model: str | Model = "",
+        model: str | Model | Sequence[str | Model] = "",
         instructions: str | None = None,
         agent: Agent | str = "",
         builtins: bool | Sequence[str] = False,
@@ -57,7 +57,8 @@ class Handspan:
     ) -> None:
         """Take the options; `open` opens. Raises `DefinitionError` when one of `tools` can't be a tool.
 
-        `model`: a name as on the command line, or a `Model`. Empty: the first model that is found.
+        `model`: a name as on the command line, or a `Model`. Empty: the first model that is found. A list: the first
+        one answers, and while it can't, the next one.
         `instructions`: what the model reads first. `agent`: an `Agent`, or the name of one in the settings.
         `builtins`: the tools that come with Handspan: all, none, or those whose names match these globs.
         `state`: the folder for sessions and calls. Without it they end with this object.
@@ -122,7 +123,7 @@ class Handspan:
             if isinstance(event, Event):
                 events.put_nowait(event)
 
-        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), take).end())
+        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), take).wait_for_end())
         end.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -134,7 +135,8 @@ class Handspan:
 
     async def call(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
         """Run one tool as the agent would, and return its result. A `Failure` is a result too."""
-        return await self._open_agent().call(tool, arguments or {})
+        app = self._open_agent().app
+        return await app.engine.call(ToolCall(tool, arguments or {}, new_call_id()), app.caller())
 
     # The same for threads without an event loop.
 
@@ -155,8 +157,7 @@ class Handspan:
 
     def stream_sync(self, text: str, *, session: str = "") -> Generator[Event, None, None]:
         """Yield what `stream` yields, for threads without an event loop."""
-        loop = self._find_loop("async for event in hands.stream(…)")
-        return iterate_in(loop, self.stream(text, session=session))
+        return iterate_in(self._find_loop("async for event in hands.stream(…)"), self.stream(text, session=session))
 
     def call_sync(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
         """Return the result as `call` does, for threads without an event loop."""
@@ -189,12 +190,11 @@ class Handspan:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Self:
+        """Open it on a thread with an event loop of its own."""
         check_may_wait("async with Handspan(…)")
         thread = LoopThread()
         try:
@@ -205,9 +205,7 @@ class Handspan:
         self._thread = thread
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -227,8 +225,7 @@ class Handspan:
 
     def _find_loop(self, instead: str) -> asyncio.AbstractEventLoop:
         check_may_wait(instead)
-        _, loop = self._check_open()
-        return loop
+        return self._check_open()[1]
 
     def _check_open(self) -> tuple[OpenAgent, asyncio.AbstractEventLoop]:
         if self._agent is None or self._loop is None:

@@ -18,11 +18,12 @@ class LoopThread:
     """Runs an event loop until it is stopped. The thread is a daemon, so the program can end."""
 
     def __init__(self) -> None:
-        """Start the thread. The loop is ready when this returns."""
-        self._ready = threading.Event()
+        """Start the thread."""
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._is_over = asyncio.Event()
+        self.loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run, name="handspan", daemon=True)
         self._thread.start()
-        self._ready.wait()
 
     def stop(self) -> None:
         """End the loop and wait for the thread."""
@@ -30,13 +31,8 @@ class LoopThread:
         self._thread.join()
 
     def _run(self) -> None:
-        asyncio.run(self._wait())
-
-    async def _wait(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._is_over = asyncio.Event()
-        self._ready.set()
-        await self._is_over.wait()
+        with self._runner:
+            self._runner.run(self._is_over.wait())
 
 
 def check_may_wait(instead: str) -> None:

@@ -1,24 +1,24 @@
 """The agent of an open `Handspan`: composes its App and its sessions, and asks it."""
 
 import os
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import structs
 
+from handspan.agent.final_answer import FINAL_ANSWER, MAX_TRIES, REMINDER, ModelWithFinalAnswer
 from handspan.agent.opening import ChooseModel
 from handspan.agent.requests import AddForTurn
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn import Handle, Listener
-from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.principals import OPERATOR
-from handspan.core.results import Pending, ToolResult
-from handspan.core.values import Arguments
-from handspan.front.answer_types import FINAL_ANSWER, AnswerType
+from handspan.front.answer_types import AnswerType
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, check_ended
-from handspan.front.final_answer import MAX_TRIES, FinalAnswer, ModelWithFinalAnswer
+from handspan.front.final_answer import FinalAnswer
 from handspan.front.options import HandspanOptions
 from handspan.front.questions import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
@@ -30,14 +30,13 @@ T = TypeVar("T")
 
 _WAIT_SECONDS: Final = 24 * 3600.0
 """Seconds that an `ask` waits for earlier turns of its session. Programs set a shorter timeout themselves."""
-_REMINDER: Final = f"Give your answer by calling the tool {FINAL_ANSWER!r}, and write nothing else."
 
 
 class OpenAgent:
     """Answers in sessions until it is closed. It belongs to the event loop that opened it."""
 
     def __init__(self, app: App, sessions: Sessions, resources: AsyncExitStack) -> None:
-        self._app = app
+        self.app = app
         self._sessions = sessions
         self._resources = resources
 
@@ -68,29 +67,25 @@ class OpenAgent:
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:
         """Return the answer. Raises `AskFailed` when there is none."""
         recorder = TurnRecorder()
-        ended = check_ended(await self.say(text, session, recorder.record).end(), session)
+        ended = check_ended(await self.say(text, session, recorder.record).wait_for_end(), session)
         return _make_answer(ended.text, ended, session, recorder)
 
     async def ask_typed(self, text: str, session: str, answer_type: AnswerType[T]) -> AgentAnswer[T]:
         """Return the answer as a value of this type. Raises `AnswerMismatch` when all tries do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
         for _ in range(MAX_TRIES):
-            handle = self.say(text, session, recorder.record, final.add_for_turn(self._app.registry))
-            ended = check_ended(await handle.end(), session)
+            handle = self.say(text, session, recorder.record, partial(final.add_for_turn, self.app.registry))
+            ended = check_ended(await handle.wait_for_end(), session)
             values = final.find(ended.text)
             if values:
                 return _make_answer(values[-1], ended, session, recorder)
             wrong = [call.result for call in recorder.calls if call.name == FINAL_ANSWER]
             if len(wrong) >= MAX_TRIES:
                 break
-            text = _REMINDER
+            text = REMINDER
         problem = wrong[-1] if wrong else f"it did not call the tool {FINAL_ANSWER!r}, and wrote {ended.text[:200]!r}."
         failed = f"The model gave no {answer_type.name!r} in {MAX_TRIES} tries"
         raise AnswerMismatch(f"{failed}: {problem} Ask another model, or more simply.", ended, session)
-
-    async def call(self, tool: str, arguments: Arguments) -> ToolResult | Pending:
-        """Return the result of one tool."""
-        return await self._app.engine.call(ToolCall(tool, arguments, new_call_id()), self._app.caller())
 
 
 def new_session_id() -> str:
@@ -98,19 +93,29 @@ def new_session_id() -> str:
     return os.urandom(16).hex()
 
 
-async def _model_chooser(app: App, given: str | Model) -> ChooseModel:
+async def _model_chooser(app: App, given: str | Model | Sequence[str | Model]) -> ChooseModel:
     """Return a function that chooses an agent's model: the program's own, or else the one that the agent names."""
+    first, then = _split_list(given)
     chosen: Choice | None = None
-    if not isinstance(given, str):
-        chosen = Choice(given, f"The model is {given.name!r}, which the program gave.")
-    elif given:  # a wrong name fails here, not at the first answer
-        chosen = await app.choose_model(given)
+    if not isinstance(first, str):
+        chosen = await app.choices.with_others(app.choices.given(first), then)
+    elif first:  # a wrong name fails here, not at the first answer
+        chosen = await app.choices.choose(first, then)
 
-    async def choose(named: str) -> Choice:
-        choice = chosen or await app.choose_model(named)
+    async def choose(named: str, others: tuple[str, ...] | None = None, /) -> Choice:
+        choice = chosen or await app.choices.choose(named, others)
         return structs.replace(choice, model=ModelWithFinalAnswer(choice.model))
 
     return choose
+
+
+def _split_list(given: str | Model | Sequence[str | Model]) -> tuple[str | Model, Sequence[str | Model] | None]:
+    """Return the first model of a list, and the others; None for those where no list was given."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return given, None
+    if not given:
+        return "", None
+    return given[0], given[1:]
 
 
 def _make_answer(value: T, ended: Ended, session: str, recorder: TurnRecorder) -> AgentAnswer[T]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
+from handspan.agent.final_answer import FINAL_ANSWER
 from handspan.config.settings import AgentSettings, Settings
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError, DefinitionError
@@ -17,7 +18,6 @@ from handspan.core.principals import Origin
 from handspan.core.signature import AnyFunction
 from handspan.core.sources import SourceState, ToolSource
 from handspan.core.tool import Tool, is_tool
-from handspan.front.answer_types import FINAL_ANSWER
 from handspan.gateway.app import App
 from handspan.models.model import Model
 from handspan.registry.registry import Registry
@@ -34,7 +34,7 @@ class HandspanOptions(Struct, frozen=True):
     """What a program has chosen; `Handspan.__init__` explains each option."""
 
     tools: tuple[Tool, ...]
-    model: str | Model
+    model: str | Model | Sequence[str | Model]
     builtins: tuple[str, ...]
     """Globs of the names of built-in tools."""
     state: Path | None
@@ -55,7 +55,10 @@ class HandspanOptions(Struct, frozen=True):
 
     def sources(self, app: App) -> Sequence[ToolSource]:
         """Return the sources of the tools."""
-        builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, media=app.media, only=self.builtins)
+        find, media, only = app.store.contexts.find_result, app.media, self.builtins
+        builtin = BuiltinTools(
+            app.registry, app.settings, app.sandbox, app.guard, media=media, only=only, find_result=find
+        )
         return [*([builtin] if self.builtins else []), ProgramTools(app.registry, self.tools)]
 
     def _make_settings(self, base: Settings) -> Settings:
@@ -129,6 +132,7 @@ def read_builtins(given: bool | Sequence[str]) -> tuple[str, ...]:
 
 
 def _find_agent(name: str, settings: Settings) -> Agent:
+    """Return the agent of this name, or the default one of the settings. Raises `ConfigError`."""
     wanted = name or settings.default_agent
     found = settings.agents.get(wanted)
     if found is None:

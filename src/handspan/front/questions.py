@@ -6,11 +6,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from handspan.agent.final_answer import FINAL_ANSWER
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ErrorCode, InvalidAnswer, ToolError
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Opened, Question, QuestionKind, ignore_opened
-from handspan.front.answer_types import FINAL_ANSWER
 
 AnswerQuestion: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
 """Answers one question: True for yes, False for no, or an `Answer`. A plain function runs on a thread."""
@@ -47,6 +47,7 @@ class CallbackQuestions:
         return answer
 
     async def _answer(self, callback: AnswerQuestion, question: Question) -> Answer:
+        """Return the answer of the program's callback. Raises a refusal for everything that is no valid answer."""
         try:
             answer = await _call(callback, question)
         except (Exception, SystemExit) as error:  # the program's own code: it must not end the event loop

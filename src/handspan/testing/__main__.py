@@ -10,7 +10,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,13 @@ def main(words: Sequence[str] | None = None) -> None:
     """Serve with these options."""
     given = _arguments().parse_args(words)
     given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
-    with _folder(given) as folder:
+    # A new folder only where it is used, since SIGKILL leaves it.
+    is_needed = given.state is None or given.workspace is None
+    with tempfile.TemporaryDirectory(prefix="handspan-testing-") if is_needed else nullcontext("") as folder:
         settings = _settings(given, Path(folder))
         use_one_heap()
         with asyncio.Runner(loop_factory=find_uvloop()) as runner:
             runner.run(_serve(settings, given))
-
-
-def _folder(given: argparse.Namespace) -> AbstractContextManager[str]:
-    """Return the folder of what has no place of its own: a new one only where it is used, since SIGKILL leaves it."""
-    if given.state is not None and given.workspace is not None:
-        return nullcontext(str(given.state))
-    return tempfile.TemporaryDirectory(prefix="handspan-testing-")
 
 
 async def _serve(settings: Settings, given: argparse.Namespace) -> None:
@@ -53,6 +48,7 @@ async def _serve(settings: Settings, given: argparse.Namespace) -> None:
 
 
 def _arguments() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m handspan.testing", description="A gateway for tests.")
     parser.add_argument("--ready-file", type=Path, required=True, help="gets url, token and pid once it answers")
     parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any free port")
@@ -81,6 +77,7 @@ def _setting(word: str) -> tuple[list[str], Json]:
 
 
 def _settings(given: argparse.Namespace, folder: Path) -> Settings:
+    """Return the settings that the options ask for."""
     settings: dict[str, Any] = {
         "workspace": given.workspace or folder / "workspace",
         "state": given.state or folder / "state",

@@ -13,7 +13,6 @@ It uses nothing of `handspan.client`, so it can check that too.
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -69,9 +68,7 @@ class FakeDevice:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.drop()
 
     # The link.
@@ -104,12 +101,8 @@ class FakeDevice:
     ) -> JsonObject:
         """Open the WebSocket and send `connect`. Return the `connected` that answers it."""
         await self.open(session_id=session_id)
-        frame: JsonObject = {"type": "connect", "role": role, "capabilities": list(capabilities), **more}
-        if label is not None:
-            frame["label"] = label
-        if resume is not None:
-            frame["resume"] = resume
-        await self.send(frame)
+        given = {name: value for name, value in (("label", label), ("resume", resume)) if value is not None}
+        await self.send({"type": "connect", "role": role, "capabilities": list(capabilities), **given, **more})
         return await self.expect("connected")
 
     @property
@@ -191,10 +184,10 @@ class FakeDevice:
             async with asyncio.timeout(seconds), self._changed:
                 while (found := self._take(kind, fields)) is None:
                     if self.close_code is not None:
-                        raise NotSaid(self._describe_missing(kind, f"the connection was closed with {self.close_code}"))
+                        raise self._missing(kind, f"the connection was closed with {self.close_code}")
                     await self._changed.wait()
         except TimeoutError:
-            raise NotSaid(self._describe_missing(kind, f"{seconds} s are over")) from None
+            raise self._missing(kind, f"{seconds} s are over") from None
         return found
 
     async def next(self) -> JsonObject | None:
@@ -213,9 +206,9 @@ class FakeDevice:
                 return self._inbox.pop(place)
         return None
 
-    def _describe_missing(self, kind: str, why: str) -> str:
+    def _missing(self, kind: str, why: str) -> NotSaid:
         heard = ", ".join(f"{frame.get('type')}" for frame in self.heard[-12:]) or "nothing"
-        return f"No {kind!r} came: {why}. Received: {heard}."
+        return NotSaid(f"No {kind!r} came: {why}. Received: {heard}.")
 
     async def _read(self, connection: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):

@@ -15,9 +15,9 @@ import contextlib
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
 from typing import Final, Self, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
 from websockets.exceptions import WebSocketException
 
@@ -116,9 +116,7 @@ class DeviceLogic:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def ready(self, seconds: float = WAIT_SECONDS) -> None:
@@ -150,6 +148,7 @@ class DeviceLogic:
         return "resume" in self._capabilities
 
     async def _stay_connected(self) -> None:
+        """Connect and answer, again after each drop."""
         while True:
             with contextlib.suppress(OSError, WebSocketException, TimeoutError, NotSaid):
                 await self._connect()
@@ -161,6 +160,7 @@ class DeviceLogic:
             await asyncio.sleep(self._back_after)
 
     async def _connect(self) -> None:
+        """Connect, send again what was not acknowledged, and offer the tools."""
         connected = await self._device.connect(
             label=self._label, capabilities=self._capabilities, resume=self.memory.resume
         )
@@ -189,6 +189,7 @@ class DeviceLogic:
     # Calls.
 
     async def _receive(self, frame: JsonObject) -> None:
+        """Take one frame of the gateway."""
         match frame.get("type"):
             case "tool_call_request":
                 await self._receive_request(frame)
@@ -202,26 +203,16 @@ class DeviceLogic:
                 self.cancelled.add(call_id)
                 if (task := self._calls.get(call_id)) is not None:
                     task.cancel()
-            case _:
-                pass
 
     async def _receive_request(self, frame: JsonObject) -> None:
-        request = DeviceRequest(
-            cast(str, frame["id"]),
-            cast(str, frame["name"]),
-            cast(JsonObject, frame["args"]),
-            cast(int | None, frame.get("timeout_ms")),
-            bool(frame.get("again")),
-        )
+        """Run a call, unless it runs, has an answer, or may have run before a restart."""
+        request = msgspec.convert(frame, DeviceRequest)
         if request.again:
             self.asked_again.add(request.id)
         if request.id in self._calls or request.id in self.memory.unacknowledged or request.id in self.acknowledged:
             return  # ws.md 6.3
         if request.id in self.memory.begun and not self._may_run_again(request.name):  # ws.md 6.4
-            code = "unknown_outcome"
-            await self._send_answer(
-                {"type": "tool_error", "id": request.id, "error": "The device was restarted.", "code": code}
-            )
+            await self._fail(request, "The device was restarted.", "unknown_outcome")
             return
         self.memory.begun.add(request.id)
         self._calls[request.id] = asyncio.create_task(self._run(request))
@@ -232,14 +223,13 @@ class DeviceLogic:
         return bool(claims.get("read_only") or claims.get("idempotent"))
 
     async def _run(self, request: DeviceRequest) -> None:
+        """Send what the function answers."""
         self.ran[request.id] += 1
         try:
             reply = self._answer(request)
             reply = await reply if inspect.isawaitable(reply) else reply
         except ToolError as error:
-            await self._send_answer(
-                {"type": "tool_error", "id": request.id, "error": error.message, "code": error.code}
-            )
+            await self._fail(request, error.message, error.code)
             return
         match reply:
             case Silence():
@@ -248,6 +238,9 @@ class DeviceLogic:
                 await self._send_answer({"type": "tool_result", "id": request.id, "output": output}, times)
             case _:
                 await self._send_answer({"type": "tool_result", "id": request.id, "output": reply})
+
+    async def _fail(self, request: DeviceRequest, error: str, code: str) -> None:
+        await self._send_answer({"type": "tool_error", "id": request.id, "error": error, "code": code})
 
     async def _send_answer(self, answer: JsonObject, times: int = 1) -> None:
         self.memory.unacknowledged[cast(str, answer["id"])] = answer

@@ -33,7 +33,7 @@ class RunningGateway:
         self._settings = settings
         self._model = model
         self._server: Server | None = None
-        self.gateway: Gateway
+        self.gateway = Gateway(settings, model=model)
         """The gateway itself; another one after `restart`."""
         self.url = ""
         """Where it answers; the same after `restart`."""
@@ -51,7 +51,8 @@ class RunningGateway:
     async def open(self) -> None:
         """Begin to listen."""
         assert self._server is None, "it is open already"
-        self.gateway = Gateway(self._settings, model=self._model)
+        if self.url:
+            self.gateway = Gateway(self._settings, model=self._model)
         server = Server(self.gateway, self._settings.gateway)
         self.url = await server.open()
         self._server = server

@@ -14,14 +14,13 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
 SPOKEN: Final = "spoken"
-
+"""The model that does what the person's message says (`Spoken`). Only `python -m handspan.testing` has it."""
 _SECONDS_TO_START: Final = 30.0
 _SECONDS_TO_END: Final = 15.0
 _POLL_SECONDS: Final = 0.01
@@ -52,8 +51,12 @@ class GatewayProcess:
     ) -> None:
         """`options`: more for `handspan serve`. `environ`: variables for the process, added to those of this one.
 
-        The model `SPOKEN` does what the person's message says (`python -m handspan.testing`, with its options).
+        With the model `SPOKEN`, the process is `python -m handspan.testing`, which has other options.
         """
+        self.state = folder / "state"
+        """Its state folder."""
+        self.log_file = folder / "gateway.log"
+        """Its standard output and error, of every start."""
         self._folder = folder
         self._options = options
         self._port = port
@@ -61,6 +64,7 @@ class GatewayProcess:
         self._environ = environ or {}
         self._process: Process | None = None
         self._ready: ReadyFile | None = None
+        self._ready_file = folder / "ready.json"
         self.starts = 0
 
     @property
@@ -79,16 +83,6 @@ class GatewayProcess:
         return self._running.pid
 
     @property
-    def state(self) -> Path:
-        """Its state folder."""
-        return self._folder / "state"
-
-    @property
-    def log_file(self) -> Path:
-        """Its standard output and error, of every start."""
-        return self._folder / "gateway.log"
-
-    @property
     def is_running(self) -> bool:
         """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
@@ -101,9 +95,7 @@ class GatewayProcess:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.kill()
 
     async def start(self) -> None:
@@ -178,10 +170,6 @@ class GatewayProcess:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
-    def _ready_file(self) -> Path:
-        return self._folder / "ready.json"
-
-    @property
     def _ready_values(self) -> ReadyFile:
         assert self._ready is not None, "it was never ready: use `async with`, or `start`"
         return self._ready
@@ -192,6 +180,7 @@ class GatewayProcess:
         return self._process
 
     def _command(self) -> list[str]:
+        """Return the command line of the process."""
         given = {
             "--port": str(self._port),
             "--state": str(self.state),

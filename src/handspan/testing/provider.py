@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -84,11 +83,9 @@ class FakeProvider:
         self.path.chmod(0o600)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.path.unlink(missing_ok=True)
-        for _ in range(_ACCEPTING_TURNS):
+        for _turn in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
         if self._server is not None:
             self._server.close()
@@ -108,6 +105,7 @@ class FakeProvider:
         task.add_done_callback(lambda _: writer.transport.abort())  # also when it was cancelled before it began
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
         self.connections += 1
         try:
             while (request := await _read_request(reader)) is not None:
@@ -122,6 +120,7 @@ class FakeProvider:
             self.connections -= 1
 
     async def _respond(self, request: JsonObject, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
         extras = request.get("extras")
         fields = extras if isinstance(extras, dict) else {}
         match request.get("method"):
@@ -138,6 +137,7 @@ class FakeProvider:
                 _send(writer, _error("TOOL_NOT_FOUND", f"There is no method {method!r}"))
 
     async def _run(self, tool: str, extras: JsonObject, writer: asyncio.StreamWriter) -> None:
+        """Do what the name of the tool says."""
         arguments = msgspec.json.decode(str(extras.get("args") or "{}"))
         match tool:
             case _ if tool not in self.tools:
@@ -164,6 +164,7 @@ class FakeProvider:
 
 
 async def _misbehave(tool: str, writer: asyncio.StreamWriter) -> None:
+    """Answer as a provider must not."""
     match tool:
         case "not_json":
             _send_bytes(writer, b"<html>")

@@ -14,7 +14,6 @@ through it before: the same run has the same faults.
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -78,9 +77,7 @@ class FaultProxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
         running = tuple(self._links.values())
@@ -138,6 +135,7 @@ class FaultProxy:
     # Connections.
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connect to the target, and pass everything on, with the faults of this moment."""
         number, self.statistics.connections = self.statistics.connections, self.statistics.connections + 1
         try:
             if self._refuses:
@@ -150,23 +148,19 @@ class FaultProxy:
             return
         task = asyncio.current_task()
         assert task is not None
-        link = self._make_link(number, Flow(reader, to_there), Flow(there, writer))
+        stream = None if self._target.scheme == "tcp" else ClientStream(self._target.netloc.rpartition("@")[2])
+        up, down = (random.Random(f"{self._seed}/{number}/{way}") for way in ("up", "down"))
+        link = ProxiedLink(
+            Flow(reader, to_there, self._faults, up, count=self._count_up, stream=stream),
+            Flow(there, writer, self._faults, down, count=self._count_down),
+        )
+        if self._faults.stopped is not None:
+            link.stop(self._faults.stopped)
         self._links[link] = task
         try:
             await link.run()
         finally:
             self._links.pop(link, None)
-
-    def _make_link(self, number: int, up: Flow, down: Flow) -> ProxiedLink:
-        up.chance, down.chance = (random.Random(f"{self._seed}/{number}/{way}") for way in ("up", "down"))
-        up.faults = down.faults = self._faults
-        up.count, down.count = self._count_up, self._count_down
-        if self._target.scheme != "tcp":
-            up.stream = ClientStream(self._target.netloc.rpartition("@")[2])
-        link = ProxiedLink(up, down)
-        if self._faults.stopped is not None:
-            link.stop(self._faults.stopped)
-        return link
 
     def _count_up(self, count: int, repeated: int) -> None:
         self.statistics.bytes_up += count

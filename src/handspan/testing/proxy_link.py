@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 Direction: TypeAlias = Literal["up", "down", "both"]
 """`up`: from the client to the target."""
@@ -59,6 +59,7 @@ class ClientStream:
         return pieces
 
     def _take_head(self) -> list[StreamPiece]:
+        """Return the head of the client's request, with the target's own Host; nothing until all of it has come."""
         end = self._buffer.find(_HEAD_ENDS)
         if end < 0 and len(self._buffer) <= _MAX_HEAD:
             return []
@@ -78,6 +79,7 @@ class ClientStream:
         return [StreamPiece(rest)] if rest else []
 
     def _take_frames(self) -> list[StreamPiece]:
+        """Return the whole frames that have come. Of a large one, return its parts as they come."""
         pieces: list[StreamPiece] = []
         while self._buffer:
             if self._large_left:
@@ -98,36 +100,47 @@ class ClientStream:
         return pieces
 
 
-class LinkFaults:
+class LinkFaults(Struct):
     """The faults of all connections."""
 
-    def __init__(self) -> None:
-        self.reset()
+    delay: float = 0.0
+    jitter: float = 0.0
+    size: int | None = None
+    share: float = 0.0
+    only: Callable[[bytes], bool] | None = None
+    stopped: Direction | None = None
 
     def reset(self) -> None:
         """Make no faults."""
-        self.delay = 0.0
-        self.jitter = 0.0
-        self.size: int | None = None
-        self.share = 0.0
-        self.only: Callable[[bytes], bool] | None = None
-        self.stopped: Direction | None = None
+        for name, value in structs.asdict(LinkFaults()).items():
+            setattr(self, name, value)
 
 
 class Flow:
     """One direction: what is read at one end is written at the other."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        faults: LinkFaults,
+        chance: Random,
+        *,
+        count: Callable[[int, int], None],
+        stream: ClientStream | None = None,
+    ) -> None:
+        """`count` gets how many bytes went through, and how many frames were repeated.
+
+        `stream` finds whole frames, where they may be repeated.
+        """
         self.writer = writer
-        self.faults = LinkFaults()
-        self.chance = Random(0)
-        self.stream: ClientStream | None = None
-        """Finds whole frames, where they may be repeated."""
-        self.count: Callable[[int, int], None] = lambda size, repeated: None
-        """Gets how many bytes went through, and how many frames were repeated."""
         self.may_pass = asyncio.Event()
         self.may_pass.set()
+        self._reader = reader
+        self._faults = faults
+        self._chance = chance
+        self._count = count
+        self._stream = stream
         self._waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_MAX_WAITING)
 
     async def run(self) -> None:
@@ -144,8 +157,8 @@ class Flow:
         due = 0.0
         loop = asyncio.get_running_loop()
         while data := await self._next():
-            for piece in self._pieces(data):
-                due = max(due, loop.time() + self.faults.delay + self.faults.jitter * self.chance.random())
+            for piece in [StreamPiece(data)] if self._stream is None else self._stream.feed(data):
+                due = max(due, loop.time() + self._faults.delay + self._faults.jitter * self._chance.random())
                 await self._waiting.put((due, self._maybe_repeat(piece)))
         await self._waiting.put((due, b""))
 
@@ -156,19 +169,16 @@ class Flow:
             await self.may_pass.wait()  # a half-open connection must not show that one end is gone
             raise
 
-    def _pieces(self, data: bytes) -> list[StreamPiece]:
-        return [StreamPiece(data)] if self.stream is None else self.stream.feed(data)
-
     def _maybe_repeat(self, piece: StreamPiece) -> bytes:
-        faults = self.faults
+        faults = self._faults
         if piece.text is None or not faults.share or (faults.only is not None and not faults.only(piece.text)):
             return piece.data
-        if self.chance.random() >= faults.share:
-            return piece.data
-        self.count(0, 1)
-        return piece.data * 2
+        times = 2 if self._chance.random() < faults.share else 1
+        self._count(0, times - 1)
+        return piece.data * times
 
     async def _write(self) -> None:
+        """Pass on what has come, each piece when it is due."""
         loop = asyncio.get_running_loop()
         while True:
             due, data = await self._waiting.get()
@@ -182,14 +192,15 @@ class Flow:
             self.writer.write_eof()
 
     async def _put(self, data: bytes) -> None:
-        size = self.faults.size or len(data)
+        """Pass on these bytes, in pieces if that is the fault."""
+        size = self._faults.size or len(data)
         for at in range(0, len(data), size):
             await self.may_pass.wait()
             self.writer.write(data[at : at + size])
             await self.writer.drain()
             if size < len(data):
                 await asyncio.sleep(0)
-        self.count(len(data), 0)
+        self._count(len(data), 0)
 
 
 class ProxiedLink:
@@ -230,6 +241,7 @@ class ProxiedLink:
         return self._end(_finish)
 
     def _end(self, end_writer: Callable[[asyncio.StreamWriter], None]) -> bool:
+        """End both directions. Return False if they have ended before."""
         if self._is_over:
             return False
         self._is_over = True

@@ -22,15 +22,7 @@ from msgspec import Struct
 
 from handspan.core.calls import new_call_id
 from handspan.core.images import ImageReader
-from handspan.core.messages import (
-    AssistantMessage,
-    CallPart,
-    Message,
-    Part,
-    ResultsMessage,
-    Text,
-    UserMessage,
-)
+from handspan.core.messages import AssistantMessage, CallPart, Message, Part, ResultsMessage, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
@@ -74,41 +66,30 @@ def rounds(script: str) -> list[ScriptRound]:
 
 
 def _read_round(lines: Sequence[str]) -> ScriptRound:
-    texts: list[str] = []
-    calls: list[tuple[str, str]] = []
-    for line in filter(None, map(str.strip, lines)):
-        called = _CALL.fullmatch(line)
-        if called is None:
-            texts.append(line)
-        else:
-            calls.append((called[1], called[2]))
-    return ScriptRound(tuple(texts), tuple(calls))
+    read = [(line, _CALL.fullmatch(line)) for line in map(str.strip, lines) if line]
+    texts = tuple(line for line, called in read if called is None)
+    return ScriptRound(texts, tuple((called[1], called[2]) for _, called in read if called is not None))
 
 
 def _answer(messages: Sequence[Message], tools: list[str], model: str) -> AssistantMessage:
+    """Return the reply that the person's message asks for in this round."""
     script, later = _last_script(messages)
     planned = rounds(script)
     index = sum(isinstance(message, AssistantMessage) for message in later)
     now = planned[index] if index < len(planned) else ScriptRound()
     calls = tuple(CallPart(new_call_id(), name, arguments) for name, arguments in now.calls) if tools else ()
-    text = "\n".join(_fill_line(line, later, tools) for line in now.lines)
+    values = {"{results}": _last_results(later), "{tools}": msgspec.json.encode(tools).decode()}
+    text = re.sub(r"\{(?:results|tools)\}", lambda found: values[found[0]], "\n".join(now.lines))
     parts: tuple[Part, ...] = (Text(text),) if text else ()
     return AssistantMessage((*parts, *calls) or (Text("done"),), "calls" if calls else "end", model)
 
 
 def _last_script(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
     """Return the last message of the person, and the messages after it."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
+    for index, message in reversed([*enumerate(messages, 1)]):
         if isinstance(message, UserMessage):
-            texts = [part.text for part in message.parts if isinstance(part, Text)]
-            return "\n".join(texts), messages[index + 1 :]
+            return "\n".join(part.text for part in message.parts if isinstance(part, Text)), messages[index:]
     return "", messages
-
-
-def _fill_line(line: str, later: Sequence[Message], tools: list[str]) -> str:
-    values = {"{results}": _last_results(later), "{tools}": msgspec.json.encode(tools).decode()}
-    return re.sub(r"\{(?:results|tools)\}", lambda found: values[found[0]], line)
 
 
 def _last_results(later: Sequence[Message]) -> str:
