@@ -11,11 +11,12 @@ from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTrans
 from handspan.bridge.memory import AppSwitches
 
 
-async def _main(url: str, token: str, state: Path, trusts_all: bool, android: bool) -> None:
-    memory, switches = BridgeMemory(state), AppSwitches(state.with_suffix(".disabled"))
-    bridge = Bridge(url, token, memory=memory, switches=switches, trusts_all=trusts_all)
+async def _main(given: argparse.Namespace) -> None:
+    """Bridge the apps of this computer, and of phones if wanted, until a signal stops it."""
+    memory, switches = BridgeMemory(given.state), AppSwitches(given.state.with_suffix(".disabled"))
+    bridge = Bridge(given.url, given.token, memory=memory, switches=switches, trusts_all=given.yes)
     bridge.add(DesktopTransport(os.environ, bridge.may_start))
-    if android:
+    if given.android:
         bridge.add(AndroidTransport(os.environ))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, bridge.close)
@@ -23,6 +24,7 @@ async def _main(url: str, token: str, state: Path, trusts_all: bool, android: bo
 
 
 def _options() -> argparse.Namespace:
+    """Return the options of the command line. Ends the program with a usage text when one is missing."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "handspan" / "bridge.json"
     parser = argparse.ArgumentParser(
         "python -m handspan.bridge", description="Offer the tools of other apps to agents."
@@ -39,6 +41,6 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    given = _options()
+    options = _options()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    asyncio.run(_main(given.url, given.token, given.state, given.yes, given.android))
+    asyncio.run(_main(options))

@@ -124,6 +124,7 @@ class Adb:
         return output
 
     async def _start(self, *words: str) -> asyncio.subprocess.Process:
+        """Start adb with these words. Raises `AdbError` when it can't be started."""
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         try:
             return await asyncio.create_subprocess_exec(

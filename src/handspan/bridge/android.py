@@ -10,7 +10,7 @@ from handspan.bridge.adb import Adb, AdbError, ListedDevice
 from handspan.bridge.android_device import AndroidDevice, InstalledApp
 from handspan.bridge.transport import ProviderApp
 from handspan.core.values import JsonObject
-from handspan.wire.cetp import CetpResponse, label_of, unanswered
+from handspan.wire.cetp import CetpResponse, label_of, no_response_error
 
 _log = logging.getLogger(__name__)
 PACKAGE_SECONDS: Final = 5.0
@@ -46,7 +46,7 @@ class AndroidTransport:
         """Return the response of the app."""
         package, device = self._find(app)
         if device is None:
-            return unanswered(app.id, "its device is not connected any more")
+            return no_response_error(app.id, "its device is not connected any more")
         return await device.call(package, method, extras)
 
     async def changes(self) -> AsyncIterator[None]:
@@ -116,6 +116,7 @@ async def _scan(device: AndroidDevice) -> list[ProviderApp]:
 
 
 def _app(device: AndroidDevice, app: InstalledApp) -> ProviderApp:
+    """Return an app of a phone as the bridge knows apps."""
     name = app.package.rpartition(".")[2]
     return ProviderApp(
         f"{app.package}@{device.serial}",

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from handspan.core.errors import WireError
 from handspan.core.values import JsonObject
 from handspan.wire.android_bundle import encode_extras, find_result, read_bundle_text
 from handspan.wire.android_manifest import ACTION, ToolDeclaration, read_declaration
-from handspan.wire.cetp import PROTOCOL_VERSION, CetpError, CetpResponse, read_bundle, unanswered
+from handspan.wire.cetp import PROTOCOL_VERSION, CetpError, CetpResponse, no_response_error, read_bundle
 
 _log = logging.getLogger(__name__)
 _COMPONENT: Final = re.compile(r"^\s*([A-Za-z][\w.]*)/[\w.$]+\s*$", re.MULTILINE)
@@ -59,13 +60,13 @@ class AndroidDevice:
 
     async def installed(self) -> dict[str, str]:
         """Return the packages that answer the action, with the paths of their files. Raises `AdbError`."""
-        found = await self._shell("cmd", "package", "query-services", "--brief", "-a", ACTION)
+        found = await self._shell(("cmd", "package", "query-services", "--brief", "-a", ACTION))
         packages = dict.fromkeys(_COMPONENT.findall(found.text))
         if not packages and "No services found" not in found.text:
             raise AdbError(f"its services can't be listed (Android 7 or later is needed): {_last_line(found)}")
         if not packages:
             return {}
-        listed = await self._shell("pm", "list", "packages", "-f")
+        listed = await self._shell(("pm", "list", "packages", "-f"))
         paths = dict(_read_package(line) for line in listed.text.splitlines() if line.startswith("package:"))
         return {package: paths.get(package, "") for package in packages}
 
@@ -93,7 +94,7 @@ class AndroidDevice:
 
     async def _read_declaration(self, path: str) -> ToolDeclaration | None:
         """Return the meta-data out of the app's file; None where this device can't unpack it."""
-        output = await self._shell("unzip", "-p", path, "AndroidManifest.xml")
+        output = await self._shell(("unzip", "-p", path, "AndroidManifest.xml"))
         try:
             return read_declaration(output.stdout)
         except WireError as error:
@@ -102,7 +103,7 @@ class AndroidDevice:
 
     async def _find_authority(self, package: str) -> str:
         """Return the authority that looks like the seed's, or the only one, among those of the package."""
-        output = await self._shell("dumpsys", "package", package)
+        output = await self._shell(("dumpsys", "package", package))
         _, _, listed = output.text.partition("ContentProvider Authorities:")
         found = dict.fromkeys(_LISTED_AUTHORITY.findall(listed.partition("\n\n")[0]))
         fitting = [one for one in found if one.endswith(_SEED_AUTHORITY)] or list(found)
@@ -114,7 +115,7 @@ class AndroidDevice:
         """Return the response of the app; without one, the error of cetp.md 2.6."""
         app = self._apps.get(package)
         if app is None or app.problem:
-            return unanswered(package, "it was removed from the device")
+            return no_response_error(package, "it was removed from the device")
         try:
             options = encode_extras(extras or {}, escapes=await self._reads_escapes() if extras else False)
             uri = f"content://{app.authority}"
@@ -126,12 +127,12 @@ class AndroidDevice:
         except AdbAnswerTooLarge as error:
             return CetpError("INTERNAL_ERROR", f"The call of {package} is not tried again: {error}")
         except AdbError as error:
-            return unanswered(package, str(error))
+            return no_response_error(package, str(error))
 
     async def _reads_escapes(self) -> bool:
         """Whether this Android wants `\\` and `:` escaped: one that does refuses a value with a bare `:`."""
         if self._escapes is None:
-            output = await self._shell("content", "call", *_PROBE)
+            output = await self._shell(("content", "call", *_PROBE))
             self._escapes = _NOT_WELL_FORMED in output.complaint
         return self._escapes
 
@@ -143,26 +144,26 @@ class AndroidDevice:
             await self._show(package)
         elif package in self._apps:
             uri = f"content://{self._apps[package].authority}"
-            await self._try(package, "content", "gettype", "--uri", uri)
+            await self._try(package, ("content", "gettype", "--uri", uri))
 
     async def authorize(self, package: str, intent: str) -> None:
         """Start the app's own login; an app that names none shows its first screen."""
         if intent:
-            await self._try(package, "am", "start", "-a", intent, "-p", package)
+            await self._try(package, ("am", "start", "-a", intent, "-p", package))
         else:
             await self._show(package)
 
     async def _show(self, package: str) -> None:
         """Show the app's first screen."""
         launcher = ("-a", "android.intent.action.MAIN", "-c", "android.intent.category.LAUNCHER")
-        output = await self._try(package, "cmd", "package", "resolve-activity", "--brief", *launcher, package)
+        output = await self._try(package, ("cmd", "package", "resolve-activity", "--brief", *launcher, package))
         lines = output.text.split() if output is not None else []
         if lines and lines[-1].startswith(f"{package}/"):
-            await self._try(package, "am", "start", "-W", "-n", lines[-1])
+            await self._try(package, ("am", "start", "-W", "-n", lines[-1]))
         else:
             _log.warning("%s has no screen on %s", package, self.serial)
 
-    async def _try(self, package: str, *argv: str) -> AdbOutput | None:
+    async def _try(self, package: str, argv: Sequence[str]) -> AdbOutput | None:
         """Return what this command printed; None if it could not be run. A failure is logged."""
         try:
             output = await self._adb.shell(self.serial, argv, _WAKE_SECONDS)
@@ -173,7 +174,7 @@ class AndroidDevice:
             _log.warning("%s on %s: %s", package, self.serial, _last_line(output))
         return output
 
-    async def _shell(self, *argv: str) -> AdbOutput:
+    async def _shell(self, argv: Sequence[str]) -> AdbOutput:
         return await self._adb.shell(self.serial, argv)
 
 
@@ -186,8 +187,8 @@ def _read_call(package: str, output: AdbOutput) -> CetpResponse:
     if any(word in complaint for word in _REFUSED):
         return CetpError("PERMISSION_DENIED", f"Android refused the call: {_cause(complaint)}. {_LET_IN}")
     if "Could not find provider" in complaint:
-        return unanswered(package, "Android finds no content provider of its authority")
-    return unanswered(package, _cause(complaint) if complaint else "it printed nothing")
+        return no_response_error(package, "Android finds no content provider of its authority")
+    return no_response_error(package, _cause(complaint) if complaint else "it printed nothing")
 
 
 def _explain(response: CetpResponse) -> CetpResponse:

@@ -1,6 +1,7 @@
 """`Bridge`: finds apps, and keeps one device connection to the gateway for each of them (cetp.md 8)."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,8 @@ from handspan.client.connection import State
 from handspan.client.ws import Backoff, OpenLink
 from handspan.core.tasks import Tasks
 from handspan.core.values import JsonObject
-from handspan.wire.ws_frames import Connected, DeviceNotes, ServerFrame, ToolsRegistered, TrustRequest
+from handspan.wire.ws import ServerFrame
+from handspan.wire.ws_frames import Connected, DeviceNotes, ToolsRegistered, TrustRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -51,23 +53,37 @@ class Bridge:
     ) -> None:
         """`trusts_all`: apps are started without a question to the person."""
         self._url = url
-        self._token = token
         self._memory = memory or BridgeMemory()
         self._switches = switches or AppSwitches()
         self._trusts_all = trusts_all
-        self._backoff = backoff
-        self._tls = tls
-        self._locate = locate
-        self._open_link = open_link
+        self._new_client = functools.partial(
+            Client,
+            url,
+            token,
+            prefix=False,
+            concurrency=_MAX_CALLS,
+            backoff=backoff,
+            tls=tls,
+            locate=locate,
+            open_link=open_link,
+        )
         self._transports: list[Transport] = []
         self._apps: dict[str, BridgedApp] = {}
         self._skipped: dict[str, str] = {}
         """Apps that are not bridged, and why."""
+        self._disabled: frozenset[str] = frozenset()
+        """The apps that were disabled at the last scan."""
         self._asking: dict[tuple[str, ...], asyncio.Task[bool]] = {}
         """Open questions, by the app and the command that the person is asked about."""
         self._tasks = Tasks()
         self._scan_wanted = asyncio.Event()
-        self._client = self._new_client(_LABEL, _LABEL, "Bridge to apps", None, self._on_own_frame, self._on_state)
+        self._client = self._new_client(
+            label=_LABEL,
+            device_name="Bridge to apps",
+            on_state=self._on_state,
+            callbacks=_FrameListener(self._on_own_frame),
+            resume_token=self._memory.resume_token(_LABEL),
+        )
 
     def add(self, transport: Transport) -> None:
         """Look for apps over this transport, too."""
@@ -79,7 +95,7 @@ class Bridge:
         return self._apps
 
     @property
-    def skipped(self) -> Mapping[str, str]:
+    def skipped_apps(self) -> Mapping[str, str]:
         """The apps that are not bridged, and why; by id."""
         return self._skipped
 
@@ -109,11 +125,10 @@ class Bridge:
             self._scan_wanted.set()
 
     async def _watch_switches(self) -> None:
-        seen = self._switches.disabled()
         while self._switches.path is not None:
             await asyncio.sleep(_SWITCH_SECONDS)
-            if (now := self._switches.disabled()) != seen:
-                seen = now
+            # A scan that something else began may have read a switch that is back by now.
+            if self._switches.disabled_apps() != self._disabled:
                 self._scan_wanted.set()
 
     async def _scan_when_wanted(self) -> None:
@@ -139,14 +154,14 @@ class Bridge:
         for app_id, (app, transport) in usable.items():
             if app_id not in self._apps:
                 label = self._memory.label(app_id, app.label)
-                self._apps[app_id] = BridgedApp(app, label, transport, self._connect_app, self._describe)
+                self._apps[app_id] = BridgedApp(app, label, transport, self._connect_app, on_change=self._describe)
             self._apps[app_id].refresh(app)
         self._describe()
 
     def _skip(self, apps: Iterable[ProviderApp]) -> None:
         """Note which of these apps are not bridged, and why."""
-        disabled, before = self._switches.disabled(), self._skipped
-        self._skipped = {}
+        before, self._skipped = self._skipped, {}
+        self._disabled = disabled = self._switches.disabled_apps()
         for app in apps:
             reason = app.problem or ("it is disabled here" if app.id in disabled else "")
             if reason:
@@ -166,6 +181,8 @@ class Bridge:
     def _connect_app(
         self, app: ProviderApp, label: str, name: str, start_login: Callable[[LoginRequest], Awaitable[None]]
     ) -> Client:
+        """Return a new connection of this app to the gateway, as a device, and remember what it is told."""
+
         def on_frame(frame: ServerFrame) -> None:
             if isinstance(frame, Connected):
                 self._memory.keep_resume_token(app.id, frame.resume_token)
@@ -175,32 +192,12 @@ class Bridge:
             elif isinstance(frame, ToolsRegistered) and app.id in self._apps:
                 self._apps[app.id].note_rejected({one.name: one.reason for one in frame.rejected})
 
-        return self._new_client(app.id, label, name, start_login, on_frame, None)
-
-    def _new_client(
-        self,
-        memory_key: str,
-        label: str,
-        name: str,
-        start_login: Callable[[LoginRequest], Awaitable[None]] | None,
-        on_frame: Callable[[ServerFrame], None],
-        on_state: Callable[[State], None] | None,
-    ) -> Client:
-        return Client(
-            self._url,
-            self._token,
+        return self._new_client(
             label=label,
-            prefix=False,
-            concurrency=_MAX_CALLS,
             device_name=name,
-            backoff=self._backoff,
-            tls=self._tls,
-            locate=self._locate,
-            open_link=self._open_link,
             start_login=start_login,
-            on_state=on_state,
             callbacks=_FrameListener(on_frame),
-            resume_token=self._memory.resume_token(memory_key),
+            resume_token=self._memory.resume_token(app.id),
         )
 
     def _on_own_frame(self, frame: ServerFrame) -> None:

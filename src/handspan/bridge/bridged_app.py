@@ -1,6 +1,7 @@
 """One app at the gateway: a device connection with its tools, whose calls go to the app (cetp.md 8)."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
@@ -21,11 +22,11 @@ from handspan.wire.cetp import (
     ProviderTool,
     ProviderTools,
     execute_request,
-    prefixed,
+    no_response_error,
+    prefixed_name,
     read_data,
     read_info,
     read_tools,
-    unanswered,
 )
 from handspan.wire.ws_frames import DeviceNotes, DeviceScope
 
@@ -115,7 +116,7 @@ class BridgedApp:
         if _is_unanswered(response) and self._listed != self.app.fingerprint:
             self._set_state("it is being started, or waits for your answer whether it may")
             in_vain = await self._transport.wake(self.app, shows_screen=False)
-            response = unanswered(self.app.id, in_vain) if in_vain else await self._ask(LIST_TOOLS)
+            response = no_response_error(self.app.id, in_vain) if in_vain else await self._ask(LIST_TOOLS)
         if isinstance(response, CetpError):
             return response
         try:
@@ -136,14 +137,14 @@ class BridgedApp:
             async with asyncio.timeout(_SCAN_SECONDS):
                 return await self._transport.call(self.app, method, None)
         except TimeoutError:
-            return unanswered(self.app.id, f"no answer within {_SCAN_SECONDS:g} seconds")
+            return no_response_error(self.app.id, f"no answer within {_SCAN_SECONDS:g} seconds")
 
     async def _offer(self, listed: ProviderTools, info: ProviderInfo) -> None:
         """Offer these tools in place of the earlier ones."""
         notes = [f"The tool {one.name!r} is not offered: {one.reason}." for one in listed.left_out]
         writing = [tool.name for tool in listed.tools if not tool.only_reads]
         notes += [f"The tool {name!r} is not offered: it says that it writes." for name in writing]
-        offered = {prefixed(self.label, tool.name): tool for tool in listed.tools if tool.only_reads}
+        offered = {prefixed_name(self.label, tool.name): tool for tool in listed.tools if tool.only_reads}
         client = self._client or self._new_client(info)
         for gone in self._tools.keys() - offered.keys():
             client.unregister(gone)
@@ -151,12 +152,13 @@ class BridgedApp:
             if self._tools.get(name) == tool:
                 continue
             try:
-                client.register(_spec(name, tool), self._code(tool.name))
+                client.register(_spec(name, tool), functools.partial(self._forward, tool.name))
             except DefinitionError as error:
                 del offered[name]
                 notes.append(f"The tool {tool.name!r} is not offered: {error}.")
         self._tools = offered
-        self._notes, self._rejected, self._old_list = _notes(info, notes), [], None
+        scopes = [DeviceScope(one.name, one.description) for one in info.scopes]
+        self._notes, self._rejected, self._old_list = DeviceNotes(info.description, scopes, notes), [], None
         self._describe(client)
         for note in notes:
             _log.info("%s: %s", self.app.id, note)
@@ -169,7 +171,7 @@ class BridgedApp:
         self._old_list = why
         if why is not None:  # an app without an answer may only sleep
             level = logging.INFO if why.is_unanswered else logging.WARNING
-            _log.log(level, "%s: %s%s", self.app.id, _OLD_LIST, why.text)
+            _log.log(level, "%s: %s", self.app.id, f"{_OLD_LIST}{why.text}")
         self._describe(self._client)
 
     def _describe(self, client: Client) -> None:
@@ -180,14 +182,6 @@ class BridgedApp:
 
     def _new_client(self, info: ProviderInfo) -> Client:
         return self._connect(self.app, self.label, info.provider_name or self.app.name, self._start_login)
-
-    def _code(self, tool: str) -> "Callable[[Arguments, CallContext], Awaitable[Json]]":
-        """Return the code of a tool, which forwards each call to the app."""
-
-        async def run(arguments: Arguments, ctx: CallContext) -> Json:
-            return await self._forward(tool, dict(arguments), ctx.call_id)
-
-        return run
 
     # The connection.
 
@@ -203,6 +197,7 @@ class BridgedApp:
         self._set_state("")
 
     async def _run(self, client: Client) -> None:
+        """Keep the app's connection to the gateway open, until it ends for good."""
         try:
             await client.run()
             reason = "the gateway has ended its connection"
@@ -235,6 +230,7 @@ class BridgedApp:
             self._describe(self._client)
 
     def _set_state(self, state: str) -> None:
+        """Note why the app does not work now, empty if it works, and log a change."""
         if state != self.state:
             self.state = state
             if state:
@@ -242,22 +238,22 @@ class BridgedApp:
             else:
                 count = len(self._tools)
                 tools = f"{count} tool{'' if count == 1 else 's'}"
-                _log.info("%s: %s as %s", self.app.id, tools, prefixed(self.label, "…"))
+                _log.info("%s: %s as %s", self.app.id, tools, prefixed_name(self.label, "…"))
         self._on_change()
 
     # The calls.
 
-    async def _forward(self, tool: str, arguments: JsonObject, call_id: str) -> Json:
+    async def _forward(self, tool: str, arguments: Arguments, ctx: CallContext) -> Json:
         """Return the app's answer. Tried three times at most, with one `request_id` (cetp.md 8.4)."""
-        request = execute_request(tool, arguments, call_id)
+        request = execute_request(tool, dict(arguments), ctx.call_id)
         response = await self._transport.call(self.app, request.method, request.extras)
         for shows_screen in (False, True):
             if not _is_unanswered(response):
                 break
-            _log.info("%s: the call %s of %r is tried again", self.app.id, call_id, tool)
+            _log.info("%s: the call %s of %r is tried again", self.app.id, ctx.call_id, tool)
             in_vain = await self._transport.wake(self.app, shows_screen=shows_screen)
             if in_vain:
-                response = unanswered(self.app.id, in_vain)
+                response = no_response_error(self.app.id, in_vain)
             else:
                 response = await self._transport.call(self.app, request.method, request.extras)
         if isinstance(response, CetpSuccess):
@@ -285,7 +281,3 @@ def _is_unanswered(response: CetpResponse) -> bool:
 def _spec(name: str, tool: ProviderTool) -> ToolSpec:
     parameters: JsonObject = {"type": "object", **tool.parameters}
     return ToolSpec(name, tool.description, parameters, annotations=Annotations(read_only=True))
-
-
-def _notes(info: ProviderInfo, notes: list[str]) -> DeviceNotes:
-    return DeviceNotes(info.description, [DeviceScope(one.name, one.description) for one in info.scopes], notes)

@@ -17,7 +17,7 @@ from handspan.core.values import JsonObject
 from handspan.provider.connection import CallFailed, ProviderSocket
 from handspan.provider.launch import StartedProgram, is_listening, start_program, wait_until_listening
 from handspan.provider.manifests import FoundManifest, find_manifests
-from handspan.wire.cetp import CetpRequest, CetpResponse, unanswered
+from handspan.wire.cetp import CetpRequest, CetpResponse, no_response_error
 from handspan.wire.cetp_manifest import ProviderManifest, manifest_folders
 
 MayStart: TypeAlias = Callable[[ProviderApp, Sequence[str]], Awaitable[bool]]
@@ -66,9 +66,9 @@ class DesktopTransport:
         """Return the response of the app."""
         found = self._found.get(app.id)
         if found is None:
-            return unanswered(app.id, "its manifest was removed: install the app again to use it")
+            return no_response_error(app.id, "its manifest was removed: install the app again to use it")
         if found.socket is None:
-            return unanswered(app.id, f"its manifest can't be used: {found.problem}")
+            return no_response_error(app.id, f"its manifest can't be used: {found.problem}")
         return await self._socket(app.id, found.socket).call(CetpRequest(method, extras))
 
     async def changes(self) -> AsyncIterator[None]:
@@ -82,7 +82,10 @@ class DesktopTransport:
                 yield
 
     async def wake(self, app: ProviderApp, *, shows_screen: bool) -> str:
-        """Start the app's program, unless it runs. There is no other way on the desktop, with or without a screen."""
+        """Start the app's program, unless it runs. Return why that was in vain; empty when the app can be reached.
+
+        There is no other way on the desktop, with or without a screen.
+        """
         async with self._starting.setdefault(app.id, asyncio.Lock()):  # calls side by side start it once
             found = self._found.get(app.id)
             if found is None or found.manifest is None or found.socket is None or is_listening(found.socket):
@@ -210,6 +213,7 @@ async def _log_end(app_id: str, process: StartedProgram, errors: IO[bytes]) -> N
 
 
 def _app(found: FoundManifest) -> ProviderApp:
+    """Return an app of this computer as the bridge knows apps, also one whose manifest can't be used."""
     manifest = found.manifest or ProviderManifest(found.id)
     data = msgspec.json.encode(manifest, order="deterministic")
     return ProviderApp(
@@ -217,6 +221,6 @@ def _app(found: FoundManifest) -> ProviderApp:
         manifest.name,
         manifest.prefix,
         hashlib.sha256(data).hexdigest(),
-        bool(manifest.authorize),
-        found.problem,
+        can_authorize=bool(manifest.authorize),
+        problem=found.problem,
     )

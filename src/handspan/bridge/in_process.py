@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from handspan.bridge.transport import ProviderApp
 from handspan.core.values import JsonObject
-from handspan.wire.cetp import CetpResponse, label_of, unanswered
+from handspan.wire.cetp import CetpResponse, label_of, no_response_error
 
 Answerer: TypeAlias = Callable[[str, JsonObject | None], Awaitable[CetpResponse]]
 """Answers a method with its extras, as a provider does."""
@@ -28,7 +28,7 @@ class InProcessTransport:
         """Add an app, or replace it."""
         self._versions += 1
         name = label or app_id.rpartition(".")[2]
-        app = ProviderApp(app_id, name, label_of(name), str(self._versions), can_authorize)
+        app = ProviderApp(app_id, name, label_of(name), str(self._versions), can_authorize=can_authorize)
         self._apps[app_id] = (app, answer)
         self._changed.set()
 
@@ -44,7 +44,7 @@ class InProcessTransport:
     async def call(self, app: ProviderApp, method: str, extras: JsonObject | None) -> CetpResponse:
         """Return the response of the app."""
         _, answer = self._apps.get(app.id, (None, None))
-        return unanswered(app.id, "it was removed") if answer is None else await answer(method, extras)
+        return no_response_error(app.id, "it was removed") if answer is None else await answer(method, extras)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield after each `add` and `remove`."""

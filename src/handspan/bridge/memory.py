@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -10,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from handspan.client.memory import replace_file
 from handspan.core.errors import ConfigError
 
 _MOST_APPS: Final = 1000
@@ -104,13 +104,9 @@ class BridgeMemory:
             self._save()
 
     def _save(self) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(self._saved))
-        fresh.replace(self._path)
+        if self._path is not None:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self._path, msgspec.json.encode(self._saved))
 
 
 class AppSwitches:
@@ -120,7 +116,7 @@ class AppSwitches:
         self.path = path
         self._last: frozenset[str] = frozenset()
 
-    def disabled(self) -> frozenset[str]:
+    def disabled_apps(self) -> frozenset[str]:
         """Return the ids of the disabled apps. When the file can't be read, those that were known last."""
         with contextlib.suppress(OSError):
             self._last = self._read()

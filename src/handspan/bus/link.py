@@ -1,14 +1,11 @@
 """Messages between nodes over NATS: signed, at most once, in the order of their sender (SPEC K; core NATS only).
 
-A subject is `hs1.` and what it is for; names that come from outside are hashed, so that no wildcard gets in. Every
-message carries a signature with a key that only nodes know; the signature covers its sender and a number, too. What
-another program writes to NATS changes nothing, not even a copy of what a node has written (`senders.py`).
+A subject is `hs1.` and what it is for; names that come from outside are hashed, so that no wildcard gets in.
 """
 
 import asyncio
 import contextlib
 import hashlib
-import hmac
 import logging
 import ssl
 import time
@@ -24,16 +21,13 @@ from nats.errors import ConnectionClosedError, Error, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
 from handspan.bus.senders import ReceivedNumbers, Senders
+from handspan.bus.signing import SIGNATURE_BYTES, Signing
 from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ConfigError
 from handspan.core.nodes import LinkDown, NoSuchNode
 
 PREFIX: Final = "hs1"
 """The version of the messages between nodes. Fields are only added; any other change would need `hs2`."""
-_SIGNATURE_BYTES: Final = 16
-_NUMBER_BYTES: Final = 8
-_NUMBERED: Final = b"numbered"
-"""Keeps the signatures of messages with a number apart from those of messages and responses without."""
 _NO_LISTENER: Final = "503"
 """The status that a NATS server sends back when it has passed a message on to no client."""
 _MAX_WATCHED: Final = 10_000
@@ -91,7 +85,7 @@ class LinkOptions(Struct, frozen=True):
         return context
 
 
-def hashed(name: str) -> str:
+def hash_name(name: str) -> str:
     """Return a hash of the name that is safe in a subject."""
     return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
@@ -103,8 +97,7 @@ class NatsLink:
         """`respond` gets every message for this node. `senders` says whose messages count."""
         self._options = options
         self._respond = respond
-        self._senders = senders
-        self._key = b""
+        self.signing = Signing(senders)
         self._client: Any = None
         self._node = ""
         self._up_since: float | None = None
@@ -120,20 +113,12 @@ class NatsLink:
         """What to call when a message came to no node, by the subject to which the server reports it."""
         self._reports = ""
         """The beginning of these subjects."""
-        self._head = b""
-        """The name of this node, as its messages begin with it."""
-        self.sent = 0
-        """The number of the last message."""
-        self.forged = 0
-        """Messages whose signature was wrong."""
-        self.repeated = 0
-        """Messages that came before, or whose numbers were too low."""
         self.lost = 0
         """Messages that were not sent: there was no connection, or too many waited."""
 
     async def open(self, key: bytes, node: str) -> None:
         """Connect, and listen for messages to this node. Raises `ConfigError` when there is no connection."""
-        self._key = key
+        self.signing.use_key(key)
         self._client = await self._connect(node)
         self._up_since = time.monotonic()
         self._working = asyncio.create_task(self._work())
@@ -143,16 +128,8 @@ class NatsLink:
 
     async def _connect(self, node: str) -> Client:
         """Return a new connection, which comes back by itself when it breaks. Raises `ConfigError`."""
-        options, tls = self._options, self._options.tls()
-        given: dict[str, Any] = {
-            "user": options.user or None,
-            "password": options.password or None,
-            "nkeys_seed": str(options.nkey) if options.nkey else None,
-            "user_credentials": str(options.credentials) if options.credentials else None,
-        }
-        if tls is not None:
-            given["tls"] = tls
-        client = Client()
+        options, client = self._options, Client()
+        tls = options.tls()
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
                 await client.connect(
@@ -169,7 +146,11 @@ class NatsLink:
                     reconnected_cb=self._on_up,
                     closed_cb=partial(self._on_closed, client),
                     error_cb=self._on_error,
-                    **{name: value for name, value in given.items() if value is not None},
+                    user=options.user or None,
+                    password=options.password or None,
+                    nkeys_seed=str(options.nkey) if options.nkey else None,
+                    user_credentials=str(options.credentials) if options.credentials else None,
+                    tls=tls,
                 )
         except (Error, OSError, ValueError, TimeoutError) as error:
             with contextlib.suppress(Exception):
@@ -185,19 +166,16 @@ class NatsLink:
     async def listen(self, node: str) -> None:
         """Listen for messages to this incarnation, and no longer to an earlier one."""
         earlier, self._node = self._node, node
-        name = node.encode()
-        self._head = bytes((len(name),)) + name
-        await self._subscribe(f"{PREFIX}.n.{node}.*", self._own_listener())
+        self.signing.use_name(node)
+        await self.listen_also(node)
         if earlier:
             await self._unsubscribe(f"{PREFIX}.n.{earlier}.*")
-        with contextlib.suppress(Error, OSError):  # if this fails, the next connection makes the subscription
-            await self._sync()  # other nodes may know this node only when their messages reach it
 
     async def listen_also(self, name: str) -> None:
         """Listen for messages to this name, too. The name stays when this node gets a new incarnation."""
-        await self._subscribe(f"{PREFIX}.n.{name}.*", self._own_listener())
-        with contextlib.suppress(Error, OSError):
-            await self._sync()
+        await self._subscribe(f"{PREFIX}.n.{name}.*", self._listener(self._answer))
+        with contextlib.suppress(Error, OSError):  # if this fails, the next connection makes the subscription
+            await self._sync()  # other nodes may know this node only when their messages reach it
 
     async def close(self) -> None:
         """Send the messages that wait, then close the connection."""
@@ -210,7 +188,7 @@ class NatsLink:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await self._senders.close()
+            await self.signing.senders.close()
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.close()
@@ -242,8 +220,8 @@ class NatsLink:
             self._add_job(lambda: self._send_watched(subject, body, missed))
 
     async def _send_watched(self, subject: str, body: bytes, missed: Callable[[], None]) -> None:
-        signed = self._sign_message(subject, body)
-        report = f"{self._reports}.{self.sent}"
+        signed = self.signing.sign_message(subject, body)
+        report = f"{self._reports}.{self.signing.sent}"
         self._watched[report] = missed
         await self._client.publish(subject, signed, reply=report)
 
@@ -257,7 +235,7 @@ class NatsLink:
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
         subject = f"{PREFIX}.n.{node}.{kind}"
-        signed = self._sign_message(subject, body)
+        signed = self.signing.sign_message(subject, body)
         try:
             answer = await self._client.request(subject, signed, timeout=seconds)
         except NoRespondersError:
@@ -266,39 +244,21 @@ class NatsLink:
             raise TimeoutError from None
         except (Error, OSError) as error:
             raise LinkDown(f"The connection to NATS failed: {error}.") from None
-        content = self._check(f"{subject} {signed[:_SIGNATURE_BYTES].hex()}", answer.data)
+        content = self.signing.check(f"{subject} {signed[:SIGNATURE_BYTES].hex()}", answer.data)
         if content is None:
             raise TimeoutError
         return content
-
-    async def is_sound(self, seconds: float) -> bool:
-        """Whether the NATS server answers. Only then does another node's silence mean that the node is lost."""
-        if not self.is_up:
-            return False
-        try:
-            await self._client.flush(timeout=max(1, round(seconds)))
-        except (Error, OSError, TimeoutError):
-            return False
-        return True
 
     # Messages to every node that is interested.
 
     def publish(self, subject: str, body: bytes) -> None:
         """Send this to every node that follows the subject. Never waits; without a connection the message is lost."""
         if self._can_send():
-            self._add_job(lambda: self._client.publish(subject, self._sign_message(subject, body)))
+            self._add_job(lambda: self._client.publish(subject, self.signing.sign_message(subject, body)))
 
     def follow(self, subject: str, receive: Receive) -> None:
         """Pass every message of this subject to `receive`."""
-
-        received = ReceivedNumbers(self._senders)
-
-        def take(message: Any, body: bytes) -> None:
-            receive(message.subject, body)
-
-        async def on_message(message: Any) -> None:
-            self._accept(received, message, take)
-
+        on_message = self._listener(lambda message, body: receive(message.subject, body))
         self._add_job(lambda: self._subscribe(subject, on_message))
 
     def unfollow(self, subject: str) -> None:
@@ -307,21 +267,19 @@ class NatsLink:
 
     async def flush(self) -> None:
         """Wait until the server has all messages and subscriptions so far. Raises `LinkDown`."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        before = asyncio.Event()
 
-        async def flush() -> None:
-            try:
-                await self._sync()
-                if not done.done():
-                    done.set_result(None)
-            except (Error, OSError, TimeoutError) as error:
-                if not done.done():
-                    done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
+        async def note() -> None:
+            before.set()
 
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
-        self._add_job(flush)
-        await done
+        self._add_job(note)
+        await before.wait()
+        try:
+            await self._sync()
+        except (Error, OSError, TimeoutError) as error:
+            raise LinkDown(f"The connection to NATS failed: {error}.") from None
 
     # Inside.
 
@@ -374,12 +332,12 @@ class NatsLink:
             with contextlib.suppress(ConnectionClosedError):
                 await subscription.unsubscribe()
 
-    def _own_listener(self) -> OnMessage:
-        """Return what takes the messages to this node under one of its names."""
-        received = ReceivedNumbers(self._senders)
+    def _listener(self, take: Callable[[Any, bytes], None]) -> OnMessage:
+        """Return what takes the messages of one subject, each once, and passes them to `take`."""
+        received = ReceivedNumbers(self.signing.senders)
 
         async def on_message(message: Any) -> None:
-            self._accept(received, message, self._answer)
+            self.signing.accept(received, message, take)
 
         return on_message
 
@@ -387,58 +345,8 @@ class NatsLink:
         """Pass a message to this node to `respond`, and send the response."""
         answer = self._respond(message.subject.rpartition(".")[2], body)
         if message.reply and answer is not None:
-            asked = f"{message.subject} {message.data[:_SIGNATURE_BYTES].hex()}"  # a response fits only its request
-            self._add_job(lambda: self._client.publish(message.reply, self._sign(asked, answer)))
-
-    def _sign_message(self, subject: str, body: bytes) -> bytes:
-        """Return a message with the signature, the name and the next number of this node."""
-        self.sent += 1
-        if not self._senders.uses_numbers:  # a node of an older version would take it for forged
-            return self._sign(subject, body)
-        content = self._head + self.sent.to_bytes(_NUMBER_BYTES, "big") + body
-        return self._signature(subject, content, _NUMBERED) + content
-
-    def _sign(self, subject: str, body: bytes) -> bytes:
-        """Return a response, or a message without a number, with its signature."""
-        return self._signature(subject, body) + body
-
-    def _signature(self, subject: str, content: bytes, purpose: bytes = b"") -> bytes:
-        signing = hashlib.blake2b(subject.encode(), key=self._key, digest_size=_SIGNATURE_BYTES, person=purpose)
-        signing.update(b"\0")
-        signing.update(content)
-        return signing.digest()
-
-    def _accept(self, received: ReceivedNumbers, message: Any, take: Callable[[Any, bytes], None]) -> None:
-        """Call `take` with the body of a message that a living node has signed and that did not come before."""
-        subject, data = message.subject, message.data
-        content = data[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, content, _NUMBERED)):
-            if not self._senders.takes_plain:
-                self._count_forged()
-            elif (body := self._check(subject, data)) is not None:
-                take(message, body)
-            return
-        end = 1 + content[0]
-        sender, start = content[1:end], end + _NUMBER_BYTES
-        if sender not in self._senders.highest:
-            self._senders.look_for(sender, lambda: self._accept(received, message, take))
-        elif received.add(sender, int.from_bytes(content[end:start], "big")):
-            take(message, content[start:])
-        else:
-            self.repeated += 1
-
-    def _check(self, subject: str, data: bytes) -> bytes | None:
-        """Return the body of a response, or of a message without a number, if a node has signed it; else None."""
-        body = data[_SIGNATURE_BYTES:]
-        if hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, body)):
-            return body
-        self._count_forged()
-        return None
-
-    def _count_forged(self) -> None:
-        self.forged += 1
-        if self.forged in (1, 10, 100) or self.forged % 1000 == 0:
-            _log.warning("%d messages on NATS were signed by no node of this cluster, and dropped.", self.forged)
+            asked = f"{message.subject} {message.data[:SIGNATURE_BYTES].hex()}"  # a response fits only its request
+            self._add_job(lambda: self._client.publish(message.reply, self.signing.sign(asked, answer)))
 
     async def _on_down(self) -> None:
         self._up_since = None

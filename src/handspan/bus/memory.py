@@ -70,6 +70,10 @@ class MemoryBus:
         self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
         return unsubscribe
 
+    def follow_session(self, session: str) -> Callable[[], None]:
+        """Do nothing: all turns run here."""
+        return lambda: None
+
 
 def _encode_and_decode(event: BusEvent) -> BusEvent:
     return _decoder().decode(msgspec.json.encode(event))

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from handspan.bus.link import PREFIX, NatsLink, hashed
+from handspan.bus.link import PREFIX, NatsLink, hash_name
 from handspan.bus.memory import MemoryBus
 from handspan.core.bounded import BoundedDict
 from handspan.core.bus import BusEvent, TokenRevoked, TurnEvent
@@ -38,19 +38,6 @@ _decoder: Final = msgspec.msgpack.Decoder(_Published)
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class _Numbers:
-    """The last number of each stream (a subject, or a sender and a subject). The oldest streams are forgotten."""
-
-    def __init__(self) -> None:
-        self._last: BoundedDict[object, int] = BoundedDict(_MAX_STREAMS)
-
-    def replace(self, stream: object, number: int) -> int:
-        """Store the number of a stream. Return the number before it, or 0 if that is not known."""
-        before = self._last.pop(stream, 0)
-        self._last[stream] = max(number, before)
-        return before
-
-
 class NatsBus:
     """A `Bus` between nodes. When `publish` returns, the listeners of this node have the event; others get it soon."""
 
@@ -60,16 +47,14 @@ class NatsBus:
         self._link: NatsLink | None = None
         self._sender = ""
         self._number = 0
-        self._sent = _Numbers()
-        self._received = _Numbers()
+        self._sent: BoundedDict[object, int] = BoundedDict(_MAX_STREAMS)
+        """The last number of each subject. The oldest subjects are forgotten."""
+        self._received: BoundedDict[object, int] = BoundedDict(_MAX_STREAMS)
+        """The last number of each sender on each subject."""
         self._followed: dict[str, int] = {}
         """How often each subject is followed."""
         self.is_remote = False
         """Whether the event that listeners get just now comes from another node."""
-        self.lost = 0
-        """How often the number of a turn's event showed that events before it did not come."""
-        self.doubled = 0
-        """Events that came twice."""
 
     def open(self, link: NatsLink, node: str) -> None:
         """Publish over this link, as this node."""
@@ -93,7 +78,7 @@ class NatsBus:
             return
         subject = _subject_of(event)
         self._number += 1
-        before = self._sent.replace(subject, self._number)
+        before = _replace(self._sent, subject, self._number)
         self._link.publish(subject, _encode(_Published(self._sender, self._number, before, event)))
 
     def publish_here(self, event: BusEvent) -> None:
@@ -104,21 +89,32 @@ class NatsBus:
         """Call the listener with every later event of this kind, until the returned function is called."""
         return self._here.subscribe(kind, listener)
 
+    def subscribe_elsewhere(self, kind: type[_E], listener: Callable[[_E], None]) -> None:
+        """Call the listener with every later event of this kind that comes from another node."""
+
+        def on_event(event: _E) -> None:
+            if self.is_remote:
+                listener(event)
+
+        self._here.subscribe(kind, on_event)
+
     def follow_owner(self, owner: str) -> Callable[[], None]:
         """Get the events of this owner from other nodes, until the returned function is called."""
-        return self._follow(f"{PREFIX}.o.{hashed(owner)}")
+        return self._follow(f"{PREFIX}.o.{hash_name(owner)}")
 
     def follow_session(self, session: str) -> Callable[[], None]:
         """Get the events of this session's turns on other nodes, until the returned function is called."""
-        return self._follow(f"{PREFIX}.s.{hashed(session)}")
+        return self._follow(f"{PREFIX}.s.{hash_name(session)}")
 
     def _follow(self, subject: str) -> Callable[[], None]:
+        """Let the events of this subject come here, until the returned function is called."""
         is_followed = True
         self._followed[subject] = self._followed.get(subject, 0) + 1
         if self._followed[subject] == 1 and self._link is not None:
             self._link.follow(subject, self._on_event)
 
         def unfollow() -> None:
+            """Let the events come no more. A second call does nothing."""
             nonlocal is_followed
             if not is_followed:
                 return
@@ -132,6 +128,7 @@ class NatsBus:
         return unfollow
 
     def _on_event(self, subject: str, body: bytes) -> None:
+        """Publish an event of another node here, unless it is an own one or came twice."""
         try:
             published = _decoder.decode(body)
         except msgspec.DecodeError as error:  # an event of a newer version
@@ -139,12 +136,8 @@ class NatsBus:
             return
         if published.sender == self._sender:
             return
-        last = self._received.replace((published.sender, subject), published.number)
-        if published.number <= last:
-            self.doubled += 1
-            return
-        if last and published.before not in (0, last) and type(published.event) is TurnEvent:
-            self.lost += 1
+        if published.number <= _replace(self._received, (published.sender, subject), published.number):
+            return  # it came twice
         self.is_remote = True
         try:
             self._here.publish(published.event)
@@ -152,9 +145,16 @@ class NatsBus:
             self.is_remote = False
 
 
+def _replace(numbers: BoundedDict[object, int], stream: object, number: int) -> int:
+    """Store the last number of a stream. Return the number before it, or 0 if that is not known."""
+    before = numbers.pop(stream, 0)
+    numbers[stream] = max(number, before)
+    return before
+
+
 def _subject_of(event: BusEvent) -> str:
     if isinstance(event, TurnEvent):
-        return f"{PREFIX}.s.{hashed(event.session)}"
+        return f"{PREFIX}.s.{hash_name(event.session)}"
     if isinstance(event, TokenRevoked) or not event.owner:
         return _ALL
-    return f"{PREFIX}.o.{hashed(event.owner)}"
+    return f"{PREFIX}.o.{hash_name(event.owner)}"

@@ -59,7 +59,7 @@ class Senders:
         self._read = read
         self.highest: dict[bytes, int] = {}
         """For each known sender, the highest number that came on any subject, or that the database had."""
-        self._first: dict[bytes, int] = {}
+        self.first: dict[bytes, int] = {}
         """For each known sender, the number that the database had when the sender became known."""
         self._ended: BoundedDict[bytes, None] = BoundedDict(_MAX_ENDED)
         self._plain_until = 0.0
@@ -83,9 +83,9 @@ class Senders:
             asked_for = {sender for sender, _ in self._waiting}
             found = {node.encode(): sender for node, sender in (await self._read()).items()}
             for gone in self.highest.keys() - found.keys():
-                del self.highest[gone], self._first[gone]
+                del self.highest[gone], self.first[gone]
             for node in found.keys() - self.highest.keys():
-                self.highest[node] = self._first[node] = found[node].sent
+                self.highest[node] = self.first[node] = found[node].sent
         self.uses_numbers = all(sender.is_numbered for sender in found.values())
         if not self.uses_numbers:
             self._plain_until = time.monotonic() + _PLAIN_SECONDS
@@ -100,10 +100,6 @@ class Senders:
         if self._looking is None:
             self._looking = asyncio.create_task(self._look_now())
 
-    def first_of(self, sender: bytes) -> int:
-        """Return the number that the database had when this sender became known."""
-        return self._first.get(sender, 0)
-
     async def close(self) -> None:
         """Look for no more senders."""
         if self._looking is not None:
@@ -111,6 +107,7 @@ class Senders:
             await asyncio.wait([self._looking])
 
     async def _look_now(self) -> None:
+        """Look for the senders of the messages that wait, until none waits."""
         try:
             while self._waiting:
                 await self.look()
@@ -162,5 +159,5 @@ class ReceivedNumbers:
         for gone in self._windows.keys() - self._senders.highest.keys():
             del self._windows[gone]
         first = self._before.pop(sender, None)
-        window = self._windows[sender] = _Window(self._senders.first_of(sender) if first is None else first)
+        window = self._windows[sender] = _Window(self._senders.first.get(sender, 0) if first is None else first)
         return window

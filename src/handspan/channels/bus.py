@@ -21,55 +21,34 @@ class Channel(Protocol):
 
     async def deliver(self, message: OutgoingMessage) -> str:
         """Deliver a message and return the channel's own id of it, if it has one. Raises `ToolError` if it fails."""
-        ...
 
 
 @runtime_checkable
-class Listening(Protocol):
-    """A channel that asks its network for messages of people."""
+class TwoWayChannel(Channel, Protocol):
+    """A channel where people write, too."""
 
     async def listen(self, inbox: Inbox, note_up: Callable[[], None]) -> None:
         """Give the inbox what people write, until it is cancelled. Raises `ToolError` when the network is down.
 
         Calls `note_up` whenever the network has answered.
         """
-        ...
 
-
-@runtime_checkable
-class Editing(Protocol):
-    """A channel that can take the buttons of a message away."""
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts of a long message, each short enough for one."""
 
     async def remove_buttons(self, chat_id: str, message_ref: str) -> None:
         """Remove the buttons of a message that `deliver` returned. Raises `ToolError` if it fails."""
-        ...
-
-
-@runtime_checkable
-class Splitting(Protocol):
-    """A channel that delivers a long message in parts."""
-
-    def split(self, content: str) -> Sequence[str]:
-        """Return the parts, each short enough for one message."""
-        ...
-
-
-@runtime_checkable
-class HoldsConnections(Protocol):
-    """A channel that keeps connections open."""
 
     async def close(self) -> None:
-        """Close them."""
-        ...
+        """Close the connections."""
 
 
 @runtime_checkable
-class Checkable(Protocol):
+class Checkable(Channel, Protocol):
     """A channel whose settings take long to check."""
 
     def check(self) -> None:
         """Raise `ConfigError` when the settings can't be used. May block."""
-        ...
 
 
 class Unsent(ToolError):
@@ -106,21 +85,18 @@ class ChannelQueue:
     def state(self) -> ChannelState:
         """Whether it works, and why not."""
         left = None if self.retry_at is None else max(0.0, self.retry_at - asyncio.get_running_loop().time())
-        return ChannelState(self.kind, self.status, self.reason, self.delivered, self.received, left)
+        return ChannelState(self.kind, self.status, self.reason, self.delivered, received=self.received, retry_in=left)
 
     @property
-    def listener(self) -> "Listening | None":
+    def listener(self) -> TwoWayChannel | None:
         """The channel, if people can write there."""
-        channel = self.channel
-        if channel is None or not self.settings.receive:
-            return None
-        return channel if isinstance(channel, Listening) else None
+        return self.channel if self.settings.receive and isinstance(self.channel, TwoWayChannel) else None
 
     async def check(self) -> None:
         """Check settings that take long to check, on a thread and once. Returns when that is done."""
         async with self._checking:
             channel = self.channel
-            if self._is_checked or channel is None or not isinstance(channel, Checkable):
+            if self._is_checked or not isinstance(channel, Checkable):
                 return
             try:
                 await asyncio.to_thread(channel.check)
@@ -131,13 +107,17 @@ class ChannelQueue:
 
     def split(self, content: str) -> Sequence[str]:
         """Return the parts in which the channel delivers this content; most channels take any in one."""
-        channel = self.channel
-        return channel.split(content) if channel is not None and isinstance(channel, Splitting) else [content]
+        return self.channel.split(content) if isinstance(self.channel, TwoWayChannel) else [content]
 
     def note_up(self) -> None:
         """Note that its network has answered: it listens."""
         if self.status != "listening":
             self.status, self.reason, self.retry_at = "listening", "", None
+
+    def note_down(self, reason: str, seconds: float | None = None) -> None:
+        """Note that it does not listen, and why. `seconds`: until the next try."""
+        self.status, self.reason = "retrying", reason
+        self.retry_at = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
     def note_idle(self) -> None:
         """Note that it is in order, and another node listens."""
@@ -167,7 +147,7 @@ class ChannelQueue:
             if not delivery.done():
                 delivery.set_exception(ToolError("interrupted", "The gateway stops: the message was not sent."))
         channel, self.status = self.channel, "closed"
-        if channel is not None and isinstance(channel, HoldsConnections):
+        if isinstance(channel, TwoWayChannel):
             await channel.close()
 
     async def _deliver_all(self, channel: Channel) -> None:
@@ -178,6 +158,7 @@ class ChannelQueue:
                 await self._deliver(channel, message, delivery)
 
     async def _deliver(self, channel: Channel, message: OutgoingMessage, delivery: "asyncio.Future[str]") -> None:
+        """Send one message, and give the outcome to the caller of `send`, who may wait no more."""
         try:
             reference = await channel.deliver(message)
         except asyncio.CancelledError:

@@ -10,7 +10,7 @@ import random
 from functools import partial
 from typing import Final
 
-from handspan.channels.bus import ChannelQueue, Listening, MessageBus, Unsent
+from handspan.channels.bus import ChannelQueue, MessageBus, TwoWayChannel, Unsent
 from handspan.core.channels import Inbox
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.nodes import Nodes
@@ -26,18 +26,11 @@ _log = logging.getLogger(__name__)
 class ChannelSupervisor:
     """Owns one task for each channel that listens."""
 
-    def __init__(
-        self,
-        bus: MessageBus,
-        inbox: Inbox,
-        nodes: Nodes,
-        first_seconds: float = _FIRST_SECONDS,
-    ) -> None:
+    def __init__(self, bus: MessageBus, inbox: Inbox, nodes: Nodes) -> None:
         """`nodes`: one of them listens to each channel."""
         self._bus = bus
         self._nodes = nodes
         self._inbox = inbox
-        self._first_seconds = first_seconds
         self._tasks = Tasks()
 
     def open(self) -> None:
@@ -45,7 +38,7 @@ class ChannelSupervisor:
         for queue in self._bus:
             self._tasks.start(self._check(queue))
             if queue.listener is not None:
-                queue.status, queue.reason = "retrying", "It has not answered yet."
+                queue.note_down("It has not answered yet.")
                 self._tasks.start(self._listen(queue, queue.listener))
 
     async def close(self) -> None:
@@ -55,20 +48,21 @@ class ChannelSupervisor:
         if was_open:
             for queue in self._bus:
                 with contextlib.suppress(StoreError):  # then it goes with this node
-                    await self._nodes.leave_work(_lease_of(queue))
+                    await self._nodes.work.leave(_lease_of(queue))
 
     async def _check(self, queue: ChannelQueue) -> None:
         await queue.check()
         if queue.problem:
             _log.warning("The channel %r can't be used: %s", queue.name, queue.problem)
 
-    async def _listen(self, queue: ChannelQueue, channel: Listening) -> None:
-        loop, wait = asyncio.get_running_loop(), self._first_seconds
+    async def _listen(self, queue: ChannelQueue, channel: TwoWayChannel) -> None:
+        """Listen on this channel without end. After a failure wait, each time twice as long, and listen again."""
+        loop, wait = asyncio.get_running_loop(), _FIRST_SECONDS
         while True:
             began = loop.time()
             try:
                 listen = partial(channel.listen, self._inbox, queue.note_up)
-                if not await self._nodes.do_once(_lease_of(queue), listen, queue.note_idle):
+                if not await self._nodes.work.do_once(_lease_of(queue), listen, queue.note_idle):
                     continue  # another node listens by now
                 error = ToolError("network_error", "The channel ended.")
             except ToolError as failed:
@@ -77,7 +71,7 @@ class ChannelSupervisor:
                 _log.exception("The channel %r failed", queue.name)
                 error = ToolError("internal_error", f"{type(failed).__name__}: {failed}")
             if loop.time() - began >= _GOOD_SECONDS:
-                wait = self._first_seconds
+                wait = _FIRST_SECONDS
             await self._pause(queue, error, wait)
             wait = min(2 * wait, _MOST_SECONDS)
 
@@ -86,8 +80,7 @@ class ChannelSupervisor:
         seconds = max(asked, wait * random.uniform(0.75, 1.25))
         if queue.reason != error.message:  # once for each reason, however long it lasts
             _log.warning("The channel %r is down: %s", queue.name, error.message)
-        queue.status, queue.reason = "retrying", error.message
-        queue.retry_at = asyncio.get_running_loop().time() + seconds
+        queue.note_down(error.message, seconds)
         await asyncio.sleep(seconds)
 
 

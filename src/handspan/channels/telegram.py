@@ -122,11 +122,12 @@ class TelegramChannel:
         return after
 
     def _incoming(self, update: _Update) -> IncomingMessage | None:
+        """Return the message, or the button that was pressed, of this update; None for one that is neither."""
         callback, message = update.callback_query, update.message
         if callback is not None and callback.message is not None:
             chat = str(callback.message.chat.id)
-            sender, name = str(callback.sender.id), _name(callback.sender)
-            return IncomingMessage(self._name, str(update.update_id), sender, chat, "", name, pressed=callback.data)
+            about = (str(update.update_id), str(callback.sender.id), chat, "")
+            return IncomingMessage(self._name, *about, _name(callback.sender), pressed=callback.data)
         if message is None or message.sender is None or message.sender.is_bot:
             return None
         about = (str(update.update_id), str(message.sender.id), str(message.chat.id), message.text)

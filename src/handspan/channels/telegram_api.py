@@ -88,6 +88,7 @@ class TelegramApi:
             await client.aclose()
 
     def _read(self, response: "httpx2.Response") -> Json:
+        """Return the result in the answer. Raises `ToolError`."""
         try:
             answer = _answer.decode(response.content[:_MAX_BYTES])
         except (msgspec.DecodeError, RecursionError):
@@ -116,9 +117,10 @@ def split_text(text: str, most: int) -> list[str]:
     parts: list[str] = []
     while utf16_length(text) > most:
         end = _longest_prefix(text, most)
+        # Not in the first half: an early line end would make a short part, and so more messages.
         cut = max(text.rfind("\n", end // 2, end), text.rfind(" ", end // 2, end))
         end = cut + 1 if cut >= 0 else end
-        parts.append(text[:end].rstrip() or "…")
+        parts.append(text[:end].rstrip() or "…")  # Telegram refuses a message of blanks
         text = text[end:]
     return [*parts, text] if text.strip() or not parts else parts
 

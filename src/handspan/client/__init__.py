@@ -1,16 +1,16 @@
 """THE PYTHON SDK: a program's tools for the gateway's agents, and conversations with them, over WebSocket.
 
 Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messages, gets events); read these first.
-         `builder.py` is the seed's form of `Client`. `client_state.py` (calls) and `chat_state.py` (turns) are the
-         client's side of the protocol, without a socket: frames in, `actions.py` out. `connection.py` carries the
-         actions out, in their order (`steps.py`): with `ws.py` (the link, which opens again after a drop; `socket.py`
-         is one connection of it), `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py`
-         (what code may return).
+         `builder.py` is the seed's form of `Client`. `client_state.py` (the link), `call_state.py` (calls) and
+         `chat_state.py` (turns) are the client's side of the protocol, without a socket: frames in, `actions.py` out.
+         `connection.py` carries the actions out, in their order (`steps.py`): with `ws.py` (the link, which opens again
+         after a drop; `socket.py` is one connection of it), `calls.py` (runs the code of tools, on the loop or on
+         threads) and `results.py` (what code may return).
          `fast_socket.py` is a speed trick. `pairing.py` gets a token for a pairing link.
          `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
          twice, and the state file.
 Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.
-To add:  a frame's meaning in `client_state.py` (calls) or `chat_state.py` (turns), with a case in `protocol/vectors/`.
+To add:  a frame's meaning in one of these three states, with a case in `protocol/vectors/`.
 """
 
 from handspan.client.calls import LoginRequest, PermissionQuestion
@@ -22,7 +22,7 @@ from handspan.client.pairing import PairedGateway, pair
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 __all__ = [
     "READ_ONLY",

@@ -5,15 +5,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.events import Event
-from handspan.wire.ws_frames import (
-    CallRequest,
-    ClientFrame,
-    FailureFrame,
-    LoginStart,
-    PermissionRequest,
-    ResultFrame,
-    ServerFrame,
-)
+from handspan.wire.ws import ClientFrame, ServerFrame
+from handspan.wire.ws_frames import CallRequest, FailureFrame, LoginStart, PermissionRequest, ResultFrame
 
 
 class SendFrame(Struct, frozen=True):

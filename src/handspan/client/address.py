@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 if TYPE_CHECKING:
     import ssl
@@ -23,9 +23,8 @@ class Address:
         """Read the address. Raises `ValueError`, with what is wrong."""
         parts = urlsplit(url)
         if parts.scheme not in _SCHEMES or not parts.hostname:
-            raise ValueError(
-                f"{_without_secrets(parts)!r} is no gateway's address: write it like 'http://127.0.0.1:42617'"
-            )
+            shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else parts.path  # no secrets
+            raise ValueError(f"{shown!r} is no gateway's address: write it like 'http://127.0.0.1:42617'")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
                 "a gateway's address has no user, query or fragment: give the token as `token`, "
@@ -40,9 +39,9 @@ class Address:
     def __str__(self) -> str:
         return self.http("")
 
-    def socket(self, session: str = "", agent: str = "", name: str = "") -> str:
+    def socket(self, session: str = "", agent: str = "", name: str = "", kind: str = "chat") -> str:
         """Return the URL of the WebSocket (ws.md 1.1)."""
-        given = {"session_id": session, "persona": agent, "name": name}
+        given = {"session_id": session, "persona": agent, "name": name, "kind": kind.removeprefix("chat")}
         query = urlencode({key: value for key, value in given.items() if value})
         scheme = "wss" if self._is_secure else "ws"
         return f"{scheme}://{self._netloc}{self._prefix}{_SOCKET}{'?' if query else ''}{query}"
@@ -74,8 +73,3 @@ class GatewayPlace:
         before = self.token
         await self.refresh()
         return self.token != before
-
-
-def _without_secrets(parts: SplitResult) -> str:
-    """Return the address without user, password, query and fragment."""
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else parts.path

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from handspan.client.calls import AskPermission
 from handspan.client.functions import ToolCode, is_async
@@ -12,25 +12,39 @@ from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff
 from handspan.core.tool import Tool, ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.wire.ws_frames import (
+from handspan.wire.ws import ServerFrame
+from handspan.wire.ws_chat_frames import (
     AbortedFrame,
     CallNote,
     ChannelMessage,
     Chunk,
     ChunkReset,
-    Connected,
     DebugPrompt,
     Done,
-    ErrorFrame,
     ResultNote,
-    ServerFrame,
     SessionStart,
     ThinkingFrame,
     TitleUpdated,
 )
+from handspan.wire.ws_frames import Connected, ErrorFrame
 
 Callback: TypeAlias = Callable[..., Awaitable[None] | None]
 _log = logging.getLogger(__name__)
+_CALLBACKS: Final[dict[type[ServerFrame], tuple[str, ...]]] = {
+    Connected: ("connected",),
+    SessionStart: ("session_start", "session_id", "name", "resumed", "message_count"),
+    Chunk: ("chunk", "content"),
+    ChunkReset: ("chunk_reset",),
+    ThinkingFrame: ("thinking", "content"),
+    Done: ("done", "full_response"),
+    CallNote: ("tool_call", "id", "name", "args"),
+    ResultNote: ("tool_result", "id", "name", "output"),
+    AbortedFrame: ("aborted",),
+    TitleUpdated: ("title_updated", "title"),
+    ErrorFrame: ("error", "message", "code"),
+    DebugPrompt: ("debug_prompt", "messages", "estimated_tokens"),
+}
+"""The name of the callback for each frame, and the fields that it gets."""
 
 
 class Callbacks:
@@ -44,34 +58,12 @@ class Callbacks:
         self._callbacks[name] = callback
 
     async def receive(self, frame: ServerFrame) -> None:
-        """Call the callback for this frame."""
-        match frame:
-            case Connected():
-                await self.call("connected")
-            case SessionStart():
-                await self.call("session_start", frame.session_id, frame.name, frame.resumed, frame.message_count)
-            case Chunk(content=text):
-                await self.call("chunk", text)
-            case ChunkReset():
-                await self.call("chunk_reset")
-            case ThinkingFrame(content=text):
-                await self.call("thinking", text)
-            case Done(full_response=text):
-                await self.call("done", text)
-            case CallNote():
-                await self.call("tool_call", frame.id, frame.name, frame.args)
-            case ResultNote():
-                await self.call("tool_result", frame.id, frame.name, frame.output)
-            case AbortedFrame():
-                await self.call("aborted")
-            case TitleUpdated(title=title):
-                await self.call("title_updated", title)
-            case ErrorFrame():
-                await self.call("error", frame.message, frame.code)
-            case DebugPrompt():
-                await self.call("debug_prompt", frame.messages, frame.estimated_tokens)
-            case ChannelMessage():
-                await self.call("channel_message", frame)
+        """Call the callback for this frame, if there is one for its kind."""
+        if isinstance(frame, ChannelMessage):
+            await self.call("channel_message", frame)
+        elif type(frame) in _CALLBACKS:
+            name, *fields = _CALLBACKS[type(frame)]
+            await self.call(name, *(getattr(frame, field) for field in fields))
 
     async def call(self, name: str, *args: Any) -> None:
         """Call the callback of this name, if there is one."""
@@ -109,7 +101,8 @@ class ClientBuilder(Generic[Built]):
         client = self._make(self._url, callbacks=self._callbacks, **self._options)
         for tool, code in self._tools:
             client._tools.register(tool, code)
-        client._tools.fallback = None if self._call is None else _code_of_all(self._call)
+        if self._call is not None:
+            client._tools.run_others_with(_code_of_all(self._call))
         return client
 
     # Its options.

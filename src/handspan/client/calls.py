@@ -6,35 +6,28 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from handspan.client.actions import RunCall
+from handspan.client.call_state import ClientCalls
 from handspan.client.context import CallContext
 from handspan.client.errors import LoginRequired
 from handspan.client.fast_results import encode_plain
-from handspan.client.fast_timers import SharedTimer
 from handspan.client.functions import ToolCode, is_async
 from handspan.client.results import ResultEncoder
 from handspan.client.sizes import progress_value
-from handspan.client.threads import CallThreads
+from handspan.client.steps import StepQueue
 from handspan.client.timers import CallTimers
 from handspan.client.tools import ClientTools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.fast import IS_FAST
 from handspan.core.tasks import Tasks
+from handspan.core.threads import CallThreads
 from handspan.core.values import Arguments, Json
-from handspan.wire.ws_frames import (
-    CallRequest,
-    Decision,
-    FailureFrame,
-    LoginStart,
-    PermissionRequest,
-    ResultFrame,
-    WireLimits,
-)
+from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, LoginStart, PermissionRequest, ResultFrame
 
 PermissionReply: TypeAlias = Decision | tuple[Decision, str]
 
@@ -74,90 +67,77 @@ _log = logging.getLogger(__name__)
 GRACE: Final = 2.0
 """Seconds that stopped code on a thread has to end. After that the device goes on without it."""
 _MAX_HINT: Final = 1000
+_MAX_WAITING: Final = 1000
+"""Steps in the queue above which progress is left out."""
 _NO_QUESTIONS: Final = "Give the program that offers this tool an `ask_permission`: it has no way to ask its person."
-
-
-class RunnerListener(Protocol):
-    """Gets what becomes of calls. Always called on the event loop."""
-
-    @property
-    def capabilities(self) -> frozenset[str]: ...
-
-    @property
-    def limits(self) -> WireLimits: ...
-
-    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None: ...
-
-    def replace_answer(self, answer: ResultFrame | FailureFrame) -> None: ...
-
-    def report_progress(self, call_id: str, value: Json) -> None: ...
-
-    def expire_call(self, call_id: str) -> None: ...
-
-    def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> None: ...
 
 
 class _RunningCall:
     """One call that runs."""
 
-    __slots__ = ("_runner", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
+    __slots__ = ("_loop", "_runner", "_thread", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
 
-    def __init__(self, runner: "CallRunner", request: CallRequest, is_on_loop: bool) -> None:
+    def __init__(self, runner: "CallRunner", request: CallRequest, *, is_on_loop: bool) -> None:
         self._runner = runner
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.request = request
         self.is_on_loop = is_on_loop
         """Whether cancelling the task ends the call: code on a thread can't be cancelled."""
         self.has_begun = False
         self.is_stopped = False
-        self.context = CallContext(request.id, request.name, request.args, self._progress, self._deadline)
+        self.context = CallContext(request.id, request.name, request.args, self._progress, deadline=self._deadline)
         self.task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
         self.is_stopped = True
         self.context.cancelled.set()
 
+    # Called by the code of the tool, from any thread.
+
     def _progress(self, value: Json) -> None:
-        self._runner.report_progress(self.request.id, progress_value(value, self._runner.limits))
+        value = progress_value(value, self._runner.link.limits)
+        if threading.get_ident() == self._thread:  # at once, so that it is sent before the answer
+            self._runner.report_progress(self.request.id, value)
+        else:
+            self._loop.call_soon_threadsafe(self._runner.report_progress, self.request.id, value)
 
     def _deadline(self) -> Deadline | None:
-        return self._runner.deadline(self.request.id)
+        at = self._runner.timers.ends_at(self.request.id)
+        return None if at is None else Deadline(at, "the call's own limit")
 
 
 class CallRunner:
-    """Runs the calls that `ClientState` starts."""
+    """Runs the calls that `ClientCalls` starts. What becomes of them goes into the queue of steps."""
 
     def __init__(
         self,
         tools: ClientTools,
         encoder: ResultEncoder,
         threads: CallThreads,
-        ask_permission: AskPermission | None,
-        listener: RunnerListener,
+        calls: ClientCalls,
+        steps: StepQueue[Any],
+        *,
+        ask_permission: AskPermission | None = None,
         start_login: BeginLogin | None = None,
     ) -> None:
         self._tools = tools
         self._encoder = encoder
         self._threads = threads
+        self._state = calls
+        self._steps = steps
         self._ask_permission = ask_permission
         self._start_login = start_login
-        self._listener = listener
+        self.link = calls.link
+        self.timers = CallTimers(self._expire)
         self._calls: dict[str, _RunningCall] = {}
-        self._timers: CallTimers | SharedTimer = (SharedTimer if IS_FAST else CallTimers)(listener.expire_call)
         self._tasks = Tasks()
         """Questions to the person, and uploads of answers that fit into no message."""
-        self._loop: asyncio.AbstractEventLoop
-        self._thread = 0
         self._asking: dict[str, asyncio.Task[None]] = {}
         """Questions that the gateway asks the person here, by id."""
         self._shrinking: set[str] = set()
         """The calls whose answers are being made smaller."""
         self._is_closed = False
-
-    def open(self) -> None:
-        """Run calls on this loop, in this thread."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._timers.open(self._loop)
 
     def start(self, run: RunCall) -> None:
         """Run the code of this call."""
@@ -166,10 +146,10 @@ class CallRunner:
         code = None if tool is None else self._tools.code(tool)
         if tool is None or code is None:  # it was unregistered while the call waited
             text = f"Tool {request.name!r} is not available on this device any more."
-            self._listener.finish_call(request.id, FailureFrame(id=request.id, error=text, code="tool_not_found"))
+            self.finish(request.id, FailureFrame(id=request.id, error=text, code="tool_not_found"))
             return
         permissions = tool.spec.permissions if run.asks_person else ()
-        call = self._calls[request.id] = _RunningCall(self, request, code.is_async)
+        call = self._calls[request.id] = _RunningCall(self, request, is_on_loop=code.is_async)
         call.task = asyncio.create_task(self._serve(call, code, permissions), name=request.id)
 
     def stop(self, call_id: str) -> None:
@@ -182,7 +162,7 @@ class CallRunner:
             return
         call.stop()
         if not call.is_on_loop:
-            self._loop.call_later(GRACE, self._leave_behind, call)
+            asyncio.get_running_loop().call_later(GRACE, self._leave_behind, call)
         elif call.task is not None:
             call.task.cancel()
             if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
@@ -192,10 +172,6 @@ class CallRunner:
         """End a stopped call whose code still runs on its thread."""
         if self._calls.get(call.request.id) is call and call.task is not None:
             call.task.cancel()
-
-    def set_timeout(self, call_id: str, seconds: float) -> None:
-        """Call `expire_call` of the listener after this many seconds."""
-        self._timers.set(call_id, seconds)
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person for a permission, until the question expires."""
@@ -230,10 +206,10 @@ class CallRunner:
     async def close(self) -> None:
         """Stop all calls. A thread whose code does not end is left behind as a daemon.
 
-        The listener gets nothing of these calls: the state file must still say that they were started.
+        The state gets nothing of these calls: the state file must still say that they were started.
         """
         self._is_closed = True
-        self._timers.close()
+        self.timers.close()
         running = [call.task for call in self._calls.values() if call.task is not None]
         for call in self._calls.values():
             call.stop()
@@ -245,21 +221,22 @@ class CallRunner:
     # One call.
 
     async def _serve(self, call: _RunningCall, code: ToolCode, permissions: tuple[str, ...]) -> None:
+        """Run one call to its end, and send its one answer, whatever the tool's code does."""
         call.has_begun = True
         request, answer = call.request, None
         try:
             if permissions:
                 await self._require_permissions(permissions, call)
             value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
-            given = (request.id, value, self._listener.capabilities, self._listener.limits)
-            answer = (IS_FAST and encode_plain(*given)) or await self._encoder.encode(*given)
+            result = (request.id, value, self.link.capabilities, self.link.limits)
+            answer = (IS_FAST and encode_plain(*result)) or await self._encoder.encode(*result)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
             # The tool's own code has cancelled its task.
             answer = FailureFrame(id=request.id, error="The tool was cancelled.", code="cancelled")
         except LoginRequired as error:
-            answer = login_answer(request, error, self._listener.capabilities)
+            answer = login_answer(request, error, self.link.capabilities)
         except ToolError as error:
             answer = FailureFrame(id=request.id, error=error.message, code=error.code)
         except KeyboardInterrupt:
@@ -278,38 +255,34 @@ class CallRunner:
 
     def _end_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         del self._calls[call_id]
-        self._timers.clear(call_id)
+        self.timers.clear(call_id)
         if not self._is_closed:
-            self._listener.finish_call(call_id, answer)
+            self.finish(call_id, answer)
 
     async def _shrink(self, answer: ResultFrame) -> None:
+        """Replace an answer that the gateway found too large by one that is smaller, or by an error."""
         small: ResultFrame | FailureFrame
         try:
-            small = await self._encoder.shrink(answer, self._listener.capabilities, self._listener.limits)
+            small = await self._encoder.shrink(answer, self.link.capabilities, self.link.limits)
         except ToolError as error:
             small = FailureFrame(id=answer.call, error=error.message, code=error.code)
         finally:
             self._shrinking.discard(answer.call)
-        self._listener.replace_answer(small)
+        self._steps.add(self._state.replace_answer(small, time.time()))
 
-    # Called by the code of tools, from any thread.
+    # What becomes of calls.
 
-    @property
-    def limits(self) -> WireLimits:
-        """The limits that the gateway has named."""
-        return self._listener.limits
+    def finish(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
+        """Note that a call has ended, with this answer; None when it was stopped."""
+        self._steps.add(self._state.finish_call(call_id, answer, time.time()))
 
     def report_progress(self, call_id: str, value: Json) -> None:
-        """Report a value of a call."""
-        if threading.get_ident() == self._thread:  # at once, so that it is sent before the answer
-            self._listener.report_progress(call_id, value)
-        else:
-            self._loop.call_soon_threadsafe(self._listener.report_progress, call_id, value)
+        """Report a value of a call. Values beyond the queue's limit are left out."""
+        if len(self._steps) < _MAX_WAITING:
+            self._steps.add_later(self._state.report_progress(call_id, value))
 
-    def deadline(self, call_id: str) -> Deadline | None:
-        """Return when the call times out; None: never."""
-        at = self._timers.ends_at(call_id)
-        return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
+    def _expire(self, call_id: str) -> None:
+        self._steps.add(self._state.expire_call(call_id, time.time()))
 
     # Permissions.
 
@@ -320,23 +293,22 @@ class CallRunner:
                 decision, how = await self._ask_person(PermissionQuestion(*about))
         except TimeoutError:  # the gateway ends the question itself
             return
-        self._listener.answer_permission(request.id, decision, how)
+        self._steps.add(self._state.answer_permission(request.id, decision, how))
 
     async def _require_permissions(self, permissions: tuple[str, ...], call: _RunningCall) -> None:
         """Ask the person in place of a gateway that does not ask (ws.md 5.9). Raises `ToolError` for a no."""
         is_on_loop, call.is_on_loop = call.is_on_loop, True  # `stop` ends the question too, whatever runs the code
+        request = call.request
         for permission in permissions:
-            await self._require_permission(permission, call.request)
+            question = PermissionQuestion(permission, request.name, request.id, request.args)
+            decision, how = await self._ask_person(question)
+            if decision != "allow":
+                text = f"Permission {permission!r} was denied by the user{f': {how}' if how else ''}"
+                raise ToolError("permission_denied" if decision == "deny" else "permission_denied_forever", text)
         call.is_on_loop = is_on_loop
 
-    async def _require_permission(self, permission: str, request: CallRequest) -> None:
-        question = PermissionQuestion(permission, request.name, request.id, request.args)
-        decision, how = await self._ask_person(question)
-        if decision != "allow":
-            text = f"Permission {permission!r} was denied by the user{f': {how}' if how else ''}"
-            raise ToolError("permission_denied" if decision == "deny" else "permission_denied_forever", text)
-
     async def _ask_person(self, question: PermissionQuestion) -> tuple[Decision, str]:
+        """Return the decision of the program's callback, and how to enable it later. A callback that fails says no."""
         ask = self._ask_permission
         if ask is None:
             return "deny", _NO_QUESTIONS

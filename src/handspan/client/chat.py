@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -21,22 +21,18 @@ from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question
 from handspan.core.tasks import Tasks
 from handspan.core.values import Json, JsonObject, round_seconds
-from handspan.wire.ws_frames import (
+from handspan.wire.ws import ServerFrame
+from handspan.wire.ws_chat_frames import (
     Abort,
     AbortAck,
     AnswerFrame,
     ChannelMessage,
-    Connect,
-    Connected,
-    Decision,
-    MediaPart,
-    QuestionClosed,
     Regenerate,
     Say,
-    ServerFrame,
     SessionStart,
     TitleUpdated,
 )
+from handspan.wire.ws_frames import Capability, Connected, Decision, MediaPart, QuestionClosed
 
 AnswerInChat: TypeAlias = Callable[[Question], Awaitable[Answer | bool | None]]
 """Asks the program's person: True, False or an `Answer`; None leaves the question to other clients.
@@ -45,6 +41,8 @@ It is cancelled when the question is answered elsewhere, has expired, or its cal
 """
 ChannelListener: TypeAlias = Callable[[ChannelMessage], None]
 """Gets what an agent writes to the person, outside of any answer (ws.md 3.9)."""
+ChatKind: TypeAlias = Literal["chat", "one_shot"]
+"""The kind of a session that begins (ws.md 1.1)."""
 _SECONDS_TO_OPEN: Final = 30.0
 _LEAST_GRACE: Final = 30.0
 """A chat waits at least so many seconds for its link to come back before it gives up."""
@@ -102,29 +100,29 @@ class Chat:
     def __init__(
         self,
         options: ClientOptions,
-        capabilities: Sequence[str],
         tools: ClientTools,
+        listeners: ChatListeners,
+        *,
         session: str,
         agent: str,
         name: str,
-        listeners: ChatListeners,
+        kind: ChatKind,
     ) -> None:
-        """`capabilities` are those of every client; a chat has some more."""
         self._options = options
         self._on = listeners
         self._asking = Tasks()
-        self._chat_state = ChatState()
-        self._chat_state.session_id = session
+        self._chat_state = ChatState(session)
         self._agent = agent
         self._name = name
-        can = [*capabilities, "events", "questions", "question_kinds"]
+        self._kind = kind
+        can: list[Capability] = ["events", "questions", "question_kinds"]
         if listeners.channel_message is not None:
             can.append("messages")
-        introduction = Connect(device_name=options.device_name, capabilities=can)
+        memory = CallMemory(is_saved=False)
         self._client_state = ClientState(
-            introduction, tools, CallMemory(is_saved=False), options.concurrency, self._chat_state
+            options.introduce(*can), tools, memory, options.concurrency, chat=self._chat_state
         )
-        self._connection = ClientConnection(options, self._client_state, tools, None, self)
+        self._connection = ClientConnection(options, self._client_state, tools, None, owner=self)
         self._state: State = "disconnected"
         self._listeners: list[EventStream] = []
         self._idle = asyncio.Event()
@@ -207,7 +205,7 @@ class Chat:
         One turn runs at a time: a second one begins when the first has ended. With `join` the message becomes part of
         the turn that runs, if one does, and the iterator gets the events of that turn from then on.
         """
-        return EventStream(self, Say(text, debug, join, new_call_id(), list(parts)))
+        return EventStream(self, Say(text, debug, join, new_call_id(), parts=list(parts)))
 
     def regenerate(self) -> EventStream:
         """Let the model give its last answer again."""
@@ -243,25 +241,18 @@ class Chat:
         A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when the value does not
         fit, and `MessageTooLarge` when the frame is too large; then nothing is sent, and the question stays open.
         """
-        question = self._chat_state.questions.get(question_id)
-        if question is not None:
-            check_answer(question, Answer(decision, always, arguments, value=value))
-        frame = AnswerFrame(question_id, decision, always, arguments, value, reason)
-        self._connection.check_size(frame)
-        self._connection.send(frame)
+        await self.give(question_id, Answer(decision, always, arguments, value=value, reason=reason))
 
     async def give(self, question_id: str, answer: Answer) -> None:
         """Answer a question as `answer` does. An answer that has expired sends nothing: only time decides that."""
-        if answer.decision != "expired":
-            arguments = None if answer.arguments is None else dict(answer.arguments)
-            await self.answer(
-                question_id,
-                answer.decision,
-                always=answer.always,
-                arguments=arguments,
-                value=answer.value,
-                reason=answer.reason,
-            )
+        if answer.decision == "expired":
+            return
+        question = self._chat_state.questions.get(question_id)
+        if question is not None:
+            check_answer(question, answer)
+        arguments = None if answer.arguments is None else dict(answer.arguments)
+        about = (question_id, answer.decision, answer.always, arguments)
+        self._connection.send(AnswerFrame(*about, value=answer.value, reason=answer.reason))
 
     async def closed(self, question_id: str) -> bool:
         """Wait until a question is closed. Return whether the answer of this chat was the one that counts."""
@@ -302,7 +293,7 @@ class Chat:
 
     def url(self) -> str:
         """Return the URL for the next link: it continues the session."""
-        return self._options.address.socket(self.session_id, self._agent, self._name)
+        return self._options.address.socket(self.session_id, self._agent, self._name, self._kind)
 
     def on_state(self, state: State) -> None:
         """The state of the connection has changed."""
@@ -313,7 +304,7 @@ class Chat:
             self._give_up_timer.cancel()
             self._give_up_timer = None
         elif state == "reconnecting" and self._give_up_timer is None:
-            seconds = max(self._client_state.grace, _LEAST_GRACE)
+            seconds = max(self._client_state.link.greeting.grace_ms / 1000, _LEAST_GRACE)
             self._give_up_timer = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
 
     async def on_drop(self) -> None:
@@ -332,7 +323,7 @@ class Chat:
             case TitleUpdated(title=title):
                 self.title = title
             case AbortAck(status=status):
-                self._finish_aborts(status == "aborted")
+                self._finish_aborts(did_run=status == "aborted")
             case QuestionClosed(id=question_id, accepted=accepted) if question_id in self._closing:
                 self._closing.pop(question_id).set_result(accepted)
             case ChannelMessage():
@@ -355,7 +346,8 @@ class Chat:
         except Exception:  # the program's own code
             _log.exception("on_channel_message failed")
 
-    def _finish_aborts(self, did_run: bool) -> None:
+    def _finish_aborts(self, *, did_run: bool) -> None:
+        """Answer the callers of `abort`: whether a turn ran."""
         aborts, self._aborts = self._aborts, []
         for abort in aborts:
             if not abort.done():
@@ -363,14 +355,15 @@ class Chat:
 
     def _give_up(self, seconds: float) -> None:
         self._give_up_timer = None
-        self._connection.give_up(f"The link to the gateway has been down for {round_seconds(seconds)}.")
-        self._finish_aborts(False)
+        why = f"The link to the gateway has been down for {round_seconds(seconds)}."
+        self._connection.do(self._client_state.give_up(why))
+        self._finish_aborts(did_run=False)
 
     def _end(self) -> None:
         """Release all callers and streams that wait: the connection is over."""
         if self._give_up_timer is not None:
             self._give_up_timer.cancel()
-        self._finish_aborts(False)
+        self._finish_aborts(did_run=False)
         for waiting in self._closing.values():
             waiting.set_result(False)
         self._closing.clear()

@@ -22,25 +22,22 @@ from handspan.core.events import (
 )
 from handspan.core.questions import Question, QuestionKind
 from handspan.core.values import strip_invisible
-from handspan.wire.ws_frames import (
+from handspan.wire.ws import ClientFrame, ServerFrame
+from handspan.wire.ws_chat_frames import (
     AbortedFrame,
     CallNote,
     Chunk,
-    ClientFrame,
     Done,
-    ErrorFrame,
     EventFrame,
-    GetRegisteredTools,
     MessageAccepted,
     QuestionFrame,
     Regenerate,
-    RegisteredTools,
     ResultNote,
     Say,
-    ServerFrame,
     SessionStart,
     ThinkingFrame,
 )
+from handspan.wire.ws_frames import ErrorFrame, GetRegisteredTools, RegisteredTools
 from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
 
 Opening: TypeAlias = Say | Regenerate
@@ -64,8 +61,8 @@ _KINDS: Final[dict[str, QuestionKind]] = {kind: kind for kind in get_args(Questi
 class ChatState:
     """One chat, across all its connections."""
 
-    def __init__(self) -> None:
-        self.session_id = ""
+    def __init__(self, session_id: str = "") -> None:
+        self.session_id = session_id
         self.last_event: int | None = None
         """The number of the last event that arrived."""
         self.opening: Opening | None = None
@@ -127,12 +124,12 @@ class ChatState:
                 return self._read_legacy_frame(frame)
         return []
 
-    def drop_link(self, can_resume: bool, is_unsent: bool) -> list[DeliverEvent]:
+    def drop_link(self, *, can_resume: bool, is_unsent: bool) -> list[DeliverEvent]:
         """Note that the link has dropped. A turn whose opening was not sent yet is not lost."""
         return [] if can_resume or is_unsent else self.lose_turn(_TURN_CUT)
 
     def restore_link(
-        self, resumed: bool, is_unsent: bool, can_resume: bool
+        self, *, resumed: bool, is_unsent: bool, can_resume: bool
     ) -> tuple[list[ClientFrame], list[DeliverEvent]]:
         """Note that the link is back. Return the frames to send, and the events that are certain already."""
         if self.opening is None or is_unsent:
@@ -162,6 +159,7 @@ class ChatState:
         return end
 
     def _receive_event(self, frame: EventFrame) -> list[DeliverEvent]:
+        """Return what an event means here: nothing if it came before, or if this version does not know it."""
         if self.last_event is not None and frame.seq <= self.last_event:
             return []  # a repeated event
         self.last_event = frame.seq
@@ -211,6 +209,7 @@ class ChatState:
         return self._end_own_turn(Ended("aborted") if frame.code == "ABORTED" else Ended("error", frame.message))
 
     def _read_legacy_frame(self, frame: ServerFrame) -> list[DeliverEvent]:
+        """Return the event of a frame that older gateways send in place of events."""
         match frame:
             case Chunk(content=text):
                 return self._deliver(TextArrived(text))
@@ -219,7 +218,7 @@ class ChatState:
             case CallNote(id=call_id, name=name, args=args):
                 return self._deliver(CallStarted(call_id, name, msgspec.json.encode(args).decode()))
             case ResultNote(id=call_id, name=name, output=output):
-                return self._deliver(CallFinished(call_id, name, "success", 0.0, output))
+                return self._deliver(CallFinished(call_id, name, "success", 0.0, envelope=output))
             case Done(full_response=text):
                 return self._end_turn(Ended("done", text))
             case AbortedFrame():
@@ -227,13 +226,25 @@ class ChatState:
         return []
 
     def _read_question(self, frame: QuestionFrame) -> Question:
+        """Return the question of a frame that older gateways send."""
         kind, seconds = _KINDS.get(frame.kind, "approval"), frame.expires_ms / 1000
-        question = Question(
-            frame.id, kind, frame.call_id, frame.tool, frame.arguments, frame.subject, "", self.session_id, "", seconds
-        )  # the gateway does not send the question's owner and fingerprint
-        return msgspec.structs.replace(question, schema=frame.schema, action=frame.action)
+        return Question(
+            frame.id,
+            kind,
+            frame.call_id,
+            frame.tool,
+            arguments=frame.arguments,
+            subject=frame.subject,
+            owner="",  # the gateway does not send the owner and the fingerprint
+            session=self.session_id,
+            fingerprint="",
+            expires_in=seconds,
+            schema=frame.schema,
+            action=frame.action,
+        )
 
     def _deliver(self, event: Event, turn: str = "") -> list[DeliverEvent]:
+        """Return the event for the program, and note whether a turn of another client runs."""
         self._turn_error = ""
         if isinstance(event, RoundBegan) and event.number == 1:  # the turn before it has ended
             self._waits_for_other = False
@@ -256,7 +267,7 @@ class ChatState:
         self._other_turn_runs = False
         if not self._is_own(turn):  # the own turn can begin now
             self._waits_for_other = False
-            return [DeliverEvent(ended, False)]
+            return [DeliverEvent(ended, is_own=False)]
         self.opening = None
         self._has_events = False
         self._turn_error = ""

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from handspan.client.address import Address, GatewayPlace, Locate
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission, BeginLogin
-from handspan.client.chat import AnswerInChat, ChannelListener, Chat, ChatListeners
+from handspan.client.chat import AnswerInChat, ChannelListener, Chat, ChatKind, ChatListeners
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.log import log_lines
@@ -25,16 +25,12 @@ from handspan.client.ws import Backoff, OpenLink, usual_backoff
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Event
+from handspan.wire.ws import ClientFrame, ServerFrame
+from handspan.wire.ws_chat_frames import Abort, Say, SessionStart
 from handspan.wire.ws_frames import (
-    Abort,
     Capability,
-    ClientFrame,
-    Connect,
     DeviceNotes,
     Role,
-    Say,
-    ServerFrame,
-    SessionStart,
     ToolsRegistered,
     ToolsWithdrawn,
     TrustAnswer,
@@ -45,19 +41,6 @@ from handspan.wire.ws_frames import (
 if TYPE_CHECKING:
     import ssl
 
-CAPABILITIES: Final[tuple[Capability, ...]] = (
-    "resume",
-    "progress",
-    "cancel",
-    "deadline",
-    "parts",
-    "permissions",
-    "about",
-    "trust",
-    "unregister",
-    "ack_batch",
-)
-"""The capabilities of every client (ws.md 1.9)."""
 _log = logging.getLogger(__name__)
 
 
@@ -115,26 +98,18 @@ class Client:
             device_name or os.uname().nodename,
             concurrency,
             ask_permission,
-            backoff or usual_backoff(address),
-            open_link,
-            start_login,
+            backoff=backoff or usual_backoff(address),
+            open_link=open_link,
+            start_login=start_login,
         )
+        can: list[Capability] = ["login"] if start_login else []
+        can += ["messages"] if on_channel_message else []
+        self._introduction = self._options.introduce(*can, role=role, label=label, prefix=prefix)
         self._notes: DeviceNotes | None = None
         self._trust: dict[str, tuple[TrustRequest, asyncio.Future[TrustDecision]]] = {}
         """The open questions of `ask_trust` by id, each with the future of its answer."""
         self._tools = ClientTools()
         self._role: Role = role
-        self._introduction = Connect(
-            device_name=self._options.device_name,
-            capabilities=[
-                *CAPABILITIES,
-                *(("login",) if start_login else ()),
-                *(("messages",) if on_channel_message else ()),
-            ],
-            role=role,
-            label=label,
-            prefix=prefix,
-        )
         self._state_file = None if state is None else StateFile(Path(state))
         self._resume_token = resume_token
         self._on_state = on_state
@@ -171,7 +146,7 @@ class Client:
     @property
     def label(self) -> str:
         """The label with which the gateway knows this device; empty before the first connection."""
-        return "" if self._client_state is None else self._client_state.label
+        return "" if self._client_state is None else self._client_state.link.greeting.label
 
     @property
     def session_id(self) -> str:
@@ -181,7 +156,7 @@ class Client:
     @property
     def notice(self) -> str:
         """Why the gateway knows this device by another label than the one that it asked for; empty if it does not."""
-        return "" if self._client_state is None else self._client_state.notice
+        return "" if self._client_state is None else self._client_state.link.greeting.notice
 
     @property
     def rejected(self) -> dict[str, str]:
@@ -202,8 +177,11 @@ class Client:
             memory.resume_token = self._resume_token
         try:
             self._client_state = ClientState(self._introduction, self._tools, memory, self._options.concurrency)
-            self._connection = ClientConnection(self._options, self._client_state, self._tools, self._state_file, self)
-            self._client_state.notes = self._notes
+            self._connection = ClientConnection(
+                self._options, self._client_state, self._tools, self._state_file, owner=self
+            )
+            if self._notes is not None:
+                self._client_state.describe(self._notes)
             for request, _ in self._trust.values():
                 self._client_state.ask_trust(request)
             await self._connection.serve()
@@ -264,8 +242,8 @@ class Client:
     def describe(self, notes: DeviceNotes) -> None:
         """Tell people what this device is: the gateway shows it beside the device."""
         self._notes = notes
-        if self._connection is not None:
-            self._connection.describe(notes)
+        if self._connection is not None and self._client_state is not None:
+            self._connection.do(self._client_state.describe(notes))
 
     async def ask_trust(self, request: TrustRequest) -> TrustDecision:
         """Ask the person through the gateway, and return the answer; `expired` if none came in time.
@@ -274,8 +252,8 @@ class Client:
         """
         answer: asyncio.Future[TrustDecision] = asyncio.get_running_loop().create_future()
         self._trust[request.id] = (request, answer)
-        if self._connection is not None:
-            self._connection.ask_trust(request)
+        if self._connection is not None and self._client_state is not None:
+            self._connection.do(self._client_state.ask_trust(request))
         try:
             return await answer
         finally:
@@ -287,11 +265,14 @@ class Client:
         agent: str | None = None,
         *,
         name: str = "",
+        kind: ChatKind = "chat",
         on_question: AnswerInChat | None = None,
         on_state: Callable[[State], None] | None = None,
         on_channel_message: ChannelListener | None = None,
     ) -> Chat:
         """Return a conversation, on a connection of its own: `async with client.chat() as chat`.
+
+        `name` and `kind` are for a new session; `one_shot`: one question with its answer, which lists can leave out.
 
         `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         `on_state` is called with each new state of its connection, such as "reconnecting".
@@ -300,7 +281,7 @@ class Client:
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
         listeners = ChatListeners(on_question, on_state, on_channel_message)
-        return Chat(self._options, CAPABILITIES, tools, session or "", agent or "", name, listeners)
+        return Chat(self._options, tools, listeners, session=session or "", agent=agent or "", name=name, kind=kind)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.

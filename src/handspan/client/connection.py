@@ -5,7 +5,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -33,33 +34,32 @@ from handspan.client.memory import StateFile
 from handspan.client.results import ResultEncoder
 from handspan.client.sizes import check_size
 from handspan.client.steps import StepQueue
-from handspan.client.threads import CallThreads
 from handspan.client.tools import ClientTools
 from handspan.client.upload import upload
 from handspan.client.ws import Backoff, Link, OpenLink
 from handspan.core.errors import WireError
 from handspan.core.events import Event
-from handspan.core.values import Json
-from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import (
-    ClientFrame,
-    Connected,
-    Decision,
-    DeviceNotes,
-    ErrorFrame,
-    FailureFrame,
-    ResultFrame,
-    ServerFrame,
-    TrustRequest,
-    WireLimits,
-)
+from handspan.core.threads import CallThreads
+from handspan.wire.ws import ClientFrame, ServerFrame, decode_server, encode
+from handspan.wire.ws_frames import Capability, Connect, Connected, ErrorFrame, FailureFrame, Role
 
 State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
+CAPABILITIES: Final[tuple[Capability, ...]] = (
+    "resume",
+    "progress",
+    "cancel",
+    "deadline",
+    "parts",
+    "permissions",
+    "about",
+    "trust",
+    "unregister",
+    "ack_batch",
+)
+"""The capabilities of every client (ws.md 1.9)."""
 
 _DEPTH: Final = 128
 """How many levels deep a frame of the gateway may be nested."""
-_MAX_WAITING: Final = 1000
-"""Actions in the queue above which progress is left out."""
 _SECONDS_TO_FLUSH: Final = 2.0
 _FATAL: Final = frozenset(("SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED"))
 """Codes of errors that another attempt would get again."""
@@ -94,29 +94,26 @@ class ClientOptions(Struct, frozen=True):
         """The address where the gateway is now."""
         return self.place.address
 
+    def introduce(
+        self, *more: Capability, role: Role = "chat", label: str | None = None, prefix: bool = True
+    ) -> Connect:
+        """Return the first frame of a client with these capabilities besides those of every client."""
+        can: list[str] = [*CAPABILITIES, *more]
+        return Connect(device_name=self.device_name, capabilities=can, role=role, label=label, prefix=prefix)
+
 
 class ConnectionOwner(Protocol):
     """The client or chat that owns a connection."""
 
-    def url(self) -> str:
-        """Return the URL for the next link."""
-        ...
+    def url(self) -> str: ...
 
-    def on_state(self, state: State) -> None:
-        """The state of the connection has changed."""
-        ...
+    def on_state(self, state: State) -> None: ...
 
-    async def on_drop(self) -> None:
-        """The link has dropped."""
-        ...
+    async def on_drop(self) -> None: ...
 
-    def on_frame(self, frame: ServerFrame) -> Awaitable[None] | None:
-        """A frame has arrived that is not about calls."""
-        ...
+    def on_frame(self, frame: ServerFrame) -> Awaitable[None] | None: ...
 
-    def on_event(self, event: Event, is_own: bool) -> None:
-        """An event has arrived, of the own turn or of another client's."""
-        ...
+    def on_event(self, event: Event, is_own: bool) -> None: ...
 
 
 class ClientConnection:
@@ -138,31 +135,42 @@ class ClientConnection:
         self._written = self._synced = client_state.memory.version
         """The versions of the memory that the state file has, and that are certainly on the disk."""
         self._threads = CallThreads()
-        asks = (options.ask_permission, self, options.start_login)
-        self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, *asks)
-        self._link = Link(owner.url, options.place, options.backoff, self, options.open_link)
+        self._queue: StepQueue[_Step] = StepQueue(self._do_now, self._do_slowly)
+        self._runner = CallRunner(
+            tools,
+            ResultEncoder(self._upload),
+            self._threads,
+            client_state.calls,
+            steps=self._queue,
+            ask_permission=options.ask_permission,
+            start_login=options.start_login,
+        )
+        self._link = Link(owner.url, options.place, options.backoff, self, open_link=options.open_link)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
-        self._queue: StepQueue[_Step] = StepQueue(self._do_now, self._do_slowly)
         self._unsent: list[ClientFrame] = []
-        self._loop: asyncio.AbstractEventLoop
-        self._thread = 0
         self._is_owner_async = is_async(owner.on_frame)
         self._was_connected = False
         self._refusal: GatewayRefused | None = None
 
     async def serve(self, *, waits_for_gateway: bool = True) -> None:
         """Stay connected until `close`. Raises the error that makes another attempt pointless."""
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._tools.listeners.append(self._on_tool)
-        self._runner.open()
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def on_tool(name: str) -> None:  # the code of a tool may add, replace or remove one on its thread
+            if threading.get_ident() == thread:
+                self._change_tool(name)
+            else:
+                loop.call_soon_threadsafe(self._change_tool, name)
+
+        self._tools.listeners.append(on_tool)
         working = asyncio.create_task(self._queue.serve())
         linking = asyncio.create_task(self._link.serve(waits_for_gateway=waits_for_gateway))
         try:
             await asyncio.wait((working, linking), return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._queue.stop()
-            self._tools.listeners.remove(self._on_tool)
+            self._tools.listeners.remove(on_tool)
             if self._flushing is not None:
                 self._flushing.cancel()
             for task in (linking, working):
@@ -172,7 +180,7 @@ class ClientConnection:
             self._threads.close()
             for end in ends:
                 if isinstance(end, GatewayRefused):  # no later link will bring the end of the open turn
-                    self._queue.add(self._client_state.give_up(str(end)))
+                    self.do(self._client_state.give_up(str(end)))
             await self._deliver_rest()
             with contextlib.suppress(OSError):
                 await self._save(is_synced=False)
@@ -192,21 +200,13 @@ class ClientConnection:
         self.check_size(frame)
         self._queue.add(self._client_state.send(frame))
 
-    def describe(self, notes: DeviceNotes) -> None:
-        """Tell people about this device."""
-        self._queue.add(self._client_state.describe(notes))
-
-    def ask_trust(self, request: TrustRequest) -> None:
-        """Ask the person whether they trust something."""
-        self._queue.add(self._client_state.ask_trust(request))
+    def do(self, steps: Iterable[Action]) -> None:
+        """Carry out what the state has decided, in order."""
+        self._queue.add(steps)
 
     def check_size(self, frame: ClientFrame) -> None:
         """Raise `MessageTooLarge` when the frame does not fit into one message."""
-        check_size(frame, self._client_state.limits)
-
-    def give_up(self, why: str) -> None:
-        """End the open turn with this error."""
-        self._queue.add(self._client_state.give_up(why))
+        check_size(frame, self._client_state.link.limits)
 
     async def _deliver_rest(self) -> None:
         """Deliver the frames and events that are still in the queue."""
@@ -246,44 +246,11 @@ class ClientConnection:
         """Note that the link has dropped, and tell the state which frames were not sent."""
         unsent = [*self._unsent, *(step.frame for step in self._queue.remove(SendFrame))]
         self._unsent = []
-        was_connected = self._client_state.is_connected
+        was_connected = self._client_state.link.is_connected
         steps = [*self._client_state.drop_link(unsent), *([_Dropped()] if was_connected else [])]
         if will_retry:
             self._set_state("reconnecting" if self._was_connected else "connecting")
         self._queue.add(steps)
-
-    # Called by the call runner.
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """The capabilities that both ends have."""
-        return self._client_state.capabilities
-
-    @property
-    def limits(self) -> WireLimits:
-        """The limits that the gateway has named."""
-        return self._client_state.limits
-
-    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
-        """The code of a call has ended."""
-        self._queue.add(self._client_state.finish_call(call_id, answer, time.time()))
-
-    def replace_answer(self, answer: ResultFrame | FailureFrame) -> None:
-        """An answer that fitted into no message has a smaller form now."""
-        self._queue.add(self._client_state.replace_answer(answer, time.time()))
-
-    def report_progress(self, call_id: str, value: Json) -> None:
-        """The code of a call reports a value. Values beyond the queue's limit are left out."""
-        if len(self._queue) < _MAX_WAITING:
-            self._queue.add_later(self._client_state.report_progress(call_id, value))
-
-    def expire_call(self, call_id: str) -> None:
-        """A call has timed out."""
-        self._queue.add(self._client_state.expire_call(call_id, time.time()))
-
-    def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> None:
-        """The person has answered a permission question."""
-        self._queue.add(self._client_state.answer_permission(question_id, decision, how_to_enable))
 
     # Steps.
 
@@ -291,13 +258,6 @@ class ClientConnection:
         if state != self._state:
             self._state = state
             self._owner.on_state(state)
-
-    def _on_tool(self, name: str) -> None:
-        """A tool was added, replaced or removed. The code of a tool may do that on its thread."""
-        if threading.get_ident() == self._thread:
-            self._change_tool(name)
-        else:
-            self._loop.call_soon_threadsafe(self._change_tool, name)
 
     def _change_tool(self, name: str) -> None:
         self._queue.add(self._client_state.change_tool(name))
@@ -318,7 +278,7 @@ class ClientConnection:
             case ShrinkAnswer(answer=answer):
                 self._runner.shrink(answer)
             case SetTimeout(call_id=call_id, seconds=seconds):
-                self._runner.set_timeout(call_id, seconds)
+                self._runner.timers.set(call_id, seconds)
             case StopCall(call_id=call_id):
                 self._runner.stop(call_id)
             case AskPerson(request=request):
@@ -340,6 +300,7 @@ class ClientConnection:
         return True
 
     async def _do_slowly(self, step: _Step) -> None:
+        """Do one step that has to wait. The steps after it wait, too."""
         match step:
             case SendFrame(frame=frame):
                 await self._link.wait_writable()
@@ -365,7 +326,7 @@ class ClientConnection:
             await self._save(is_synced=True)
         except OSError as error:
             text = f"Nothing was run: this device can't write its state file ({error})."
-            self.finish_call(run.request.id, FailureFrame(id=run.request.id, error=text, code="execution_failed"))
+            self._runner.finish(run.request.id, FailureFrame(id=run.request.id, error=text, code="execution_failed"))
             return
         self._runner.start(run)
 
@@ -381,14 +342,11 @@ class ClientConnection:
         version = memory.version
         if self._state_file is None or version == (self._synced if is_synced else self._written):
             return
-        await asyncio.to_thread(self._state_file.write, version, memory.encode(), is_synced)
+        await asyncio.to_thread(self._state_file.write, version, memory.encode(), is_synced=is_synced)
         self._written = version
         if is_synced:
             self._synced = version
 
     async def _upload(self, data: bytes, media_type: str, name: str) -> str:
-        to = self._options
-        artifact: str = await self._threads.run(
-            upload, to.address, to.place.token, data, media_type, name, to.place.tls
-        )
+        artifact: str = await self._threads.run(partial(upload, self._options.place, data, media_type, name))
         return artifact

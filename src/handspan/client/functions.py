@@ -1,18 +1,13 @@
 """Functions as the code of a client's tools: which arguments they get, and where they run."""
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast, get_type_hints
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from handspan.client.context import CallContext
-from handspan.core.context import ToolContext
-from handspan.core.errors import DefinitionError
-from handspan.core.names import check_own_name
 from handspan.core.signature import AnyFunction, Signature
-from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, ToolSpec
 from handspan.core.values import Arguments
 
 Code: TypeAlias = Callable[[Arguments, CallContext], Any]
@@ -33,59 +28,15 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
-def read_function(
-    function: AnyFunction,
-    name: str | None = None,
-    description: str | None = None,
-    permissions: tuple[str, ...] = (),
-    timeout: float | None = DEFAULT_TIMEOUT,
-    version: str = "1.0.0",
-    annotations: Annotations | None = None,
-) -> tuple[ToolSpec, ToolCode]:
-    """Return the spec from the function's signature and docstring (as `@tool` reads them), and the code.
-
-    Raises `DefinitionError` when the function can't be described.
-    """
-    context = _context_parameter(function)
-    # A parameter that a partial has filled in is not described: the model does not see the context.
-    signature = Signature(functools.partial(function, **{context: None}) if context else function)
-    spec = ToolSpec(
-        name or signature.name,
-        description or signature.description,
-        signature.schema,
-        tuple(permissions),
-        timeout,
-        version,
-        annotations or NO_CLAIMS,
-    )
-    check_own_name(spec.name)
-    if not spec.description:
-        raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
-
-    def run(arguments: Arguments, ctx: CallContext) -> Any:
-        # A function written for the gateway takes a ToolContext: the members of a CallContext have the same names.
-        bound = dict(arguments) if signature.is_json_only else signature.bind(arguments, cast(ToolContext, ctx))
-        return function(**{**bound, context: ctx} if context else bound)
-
-    return spec, ToolCode(run, is_async(function))
+def read_code(signature: Signature, function: AnyFunction) -> ToolCode:
+    """Return the code of a function with this signature."""
+    return ToolCode(lambda arguments, ctx: function(**signature.fill(arguments, ctx)), is_async(function))
 
 
 def code_of(function: Callable[..., Any]) -> ToolCode:
     """Return the code of a function that takes the arguments, or the arguments and the context."""
     takes_context = len(_required_parameters(function)) >= 2
     return ToolCode(function if takes_context else lambda arguments, _: function(arguments), is_async(function))
-
-
-def _context_parameter(function: AnyFunction) -> str:
-    """Return the name of the parameter of type `CallContext`; empty when there is none."""
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    try:
-        hints = get_type_hints(inner)
-    except (NameError, TypeError):  # `Signature` raises the error that says what is wrong
-        return ""
-    return next((name for name, hint in hints.items() if hint is CallContext and name != "return"), "")
 
 
 def _required_parameters(function: Callable[..., Any]) -> list[str]:

@@ -127,6 +127,7 @@ class CallMemory:
         return list(self._unacknowledged.values())
 
     def _set_stage(self, call_id: str, stage: Stage, now: float) -> None:
+        """Note how far this call is. A call that is new may make the oldest one forgotten."""
         self.version += 1
         seen = self._seen.get(call_id)
         if seen is None:
@@ -176,11 +177,11 @@ class StateFile:
             self.close()
             raise ConfigError(f"{str(self._path)!r} can't be used. {error} Remove it to begin anew.") from None
 
-    def write(self, version: int, data: bytes, is_synced: bool) -> None:
+    def write(self, version: int, data: bytes, *, is_synced: bool) -> None:
         """Replace the file, unless it has a newer version. With `is_synced` the data is on the disk on return."""
         with self._writing:
             if version >= self._written:
-                self._replace(data, is_synced)
+                replace_file(self._path, data, is_synced=is_synced)
                 self._written = version
 
     def close(self) -> None:
@@ -189,20 +190,18 @@ class StateFile:
             os.close(self._lock)
             self._lock = -1
 
-    def _replace(self, data: bytes, is_synced: bool) -> None:
-        new = self._path.with_name(f"{self._path.name}.new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            if is_synced:
-                file.flush()
-                os.fsync(descriptor)
-        os.replace(new, self._path)
-        if is_synced:
-            self._sync_folder()
 
-    def _sync_folder(self) -> None:
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+def replace_file(path: Path, data: bytes, *, is_synced: bool = False) -> None:
+    """Replace the whole file, which only its owner can read. With `is_synced` it is on the disk on return."""
+    new = path.with_name(f"{path.name}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+    new.replace(path)
+    if is_synced:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:

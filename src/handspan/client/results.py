@@ -10,8 +10,7 @@ from msgspec import Struct, structs
 from handspan.client.sizes import fits
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
-from handspan.core.values import Arguments, Json
-from handspan.wire.json_size import is_deeper
+from handspan.core.values import Arguments, Json, is_deeper
 from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame, WireLimits
 
 MAX_INLINE: Final = 256 * 1024
@@ -118,6 +117,7 @@ class ResultEncoder:
         return frame
 
     async def _encode_parts(self, attachments: Sequence[Attachment], limits: WireLimits) -> list[MediaPart]:
+        """Return the attachments as parts of the frame. Those that are too large for it are uploaded."""
         parts: list[MediaPart] = []
         left = min(MAX_INLINE, limits.message_bytes // _INLINE_SHARE)
         for one in attachments:
@@ -174,7 +174,7 @@ def _attachment(value: Attachment | Image | bytes | bytearray) -> Attachment:
 def _add_note(output: Json, count: int) -> Json:
     """Return the output with a note that its attachments could not be sent."""
     note = f"({count} attachment{'s' * (count > 1)} could not be sent: this gateway takes text alone.)"
-    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
+    text = _output_bytes(output).decode()
     return f"{text}\n{note}" if text else note
 
 

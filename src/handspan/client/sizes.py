@@ -9,9 +9,9 @@ import msgspec
 
 from handspan.client.errors import MessageTooLarge
 from handspan.core.results import succeed
-from handspan.core.values import Json
-from handspan.wire.ws import encode
-from handspan.wire.ws_frames import ClientFrame, FailureFrame, WireLimits
+from handspan.core.values import Json, sanitize
+from handspan.wire.ws import ClientFrame, encode
+from handspan.wire.ws_frames import FailureFrame, WireLimits
 
 MAX_TEXT: Final = 10_000
 """Characters of the text of an error."""
@@ -41,9 +41,9 @@ def check_size(frame: ClientFrame, limits: WireLimits) -> None:
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
     """Return the text with at most `limit` characters, without lone surrogates; a note says where it was cut."""
     if len(text) <= limit:
-        return _replace_surrogates(text)
+        return sanitize(text)
     mark = f"… (cut: it had {len(text)} characters)"
-    return _replace_surrogates(text[: max(0, limit - len(mark))]) + mark
+    return sanitize(text[: max(0, limit - len(mark))]) + mark
 
 
 def max_text(limits: WireLimits) -> int:
@@ -71,8 +71,3 @@ def progress_value(value: object, limits: WireLimits) -> Json:
     if size <= limits.message_bytes - FRAME_OVERHEAD:
         return said.value
     return f"(progress of {size} bytes: too large to be shown)"
-
-
-def _replace_surrogates(text: str) -> str:
-    """Return the text without lone surrogates, which a file name or an exception may have: they can't be sent."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

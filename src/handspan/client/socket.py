@@ -7,7 +7,7 @@ The library opens it (TLS, proxies, the handshake), reads and writes frames, ans
 import asyncio
 import contextlib
 from ssl import SSLCertVerificationError
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -15,11 +15,9 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
+from handspan.client.address import GatewayPlace
 from handspan.client.errors import NotOpened, explain_failure
 from handspan.wire.ws import is_utf8
-
-if TYPE_CHECKING:
-    import ssl
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 _MAX_FRAGMENTS: Final = 4096
@@ -73,6 +71,7 @@ class ClientSocket(ClientConnection):
             super().process_event(event)
 
     def _add_fragment(self, frame: Frame) -> None:
+        """Take a part of a message. The last part completes it."""
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._fragments.append(bytes(frame.data))
@@ -84,6 +83,7 @@ class ClientSocket(ClientConnection):
                 self._deliver(message)
 
     def _deliver(self, message: bytes) -> None:
+        """Give a message to the listener, or keep it until there is one."""
         if self._listener is None:
             self._early.append(message)
         elif self.over.done():
@@ -136,17 +136,15 @@ class _Direct(connect):
         return exc
 
 
-async def open_socket(
-    url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None", kind: type[ClientSocket] = ClientSocket
-) -> ClientSocket:
+async def open_socket(url: str, place: GatewayPlace, kind: type[ClientSocket] = ClientSocket) -> ClientSocket:
     """Return an open connection of this kind. Raises `NotOpened` with the reason when it can't be opened."""
-    options: dict[str, Any] = {"proxy": None} if is_local else {}
-    if tls is not None and url.startswith("wss:"):
-        options["ssl"] = tls
+    options: dict[str, Any] = {"proxy": None} if place.address.is_local else {}
+    if place.tls is not None and url.startswith("wss:"):
+        options["ssl"] = place.tls
     try:
         socket = await _Direct(
             url,
-            additional_headers={"Authorization": f"Bearer {token}"} if token else None,
+            additional_headers={"Authorization": f"Bearer {place.token}"} if place.token else None,
             subprotocols=[Subprotocol("handspan.v1")],
             compression=None,
             max_size=MAX_MESSAGE,

@@ -39,7 +39,7 @@ class StepQueue(Generic[_S]):
             self._work()
 
     def add_later(self, steps: Iterable[_S]) -> None:
-        """Add steps that run when the event loop comes to them: until then they can be counted."""
+        """Add steps that `serve` runs, not this call: so the caller can see by `len` how many wait."""
         self._steps.extend(steps)
         if self._steps and not self._is_working:
             self._is_working = True

@@ -6,12 +6,14 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from handspan.client.functions import ToolCode, code_of, read_function
+from handspan.client.context import CallContext
+from handspan.client.functions import ToolCode, code_of, read_code
+from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, ToolError, WireError
 from handspan.core.function_tool import FunctionTool
 from handspan.core.names import did_you_mean
 from handspan.core.schema import Validator
-from handspan.core.signature import AnyFunction
+from handspan.core.signature import AnyFunction, Signature
 from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.wire import strict_json
@@ -63,21 +65,22 @@ class ClientTool(Struct, frozen=True):
 class ClientTools:
     """The tools of one client, by name."""
 
-    def __init__(self) -> None:
-        self._tools: dict[str, ClientTool] = {}
-        self.listeners: list[ToolListener] = []
-        self.fallback: ToolCode | None = None
+    def __init__(self, tools: Mapping[str, ClientTool] | None = None, fallback: ToolCode | None = None) -> None:
+        self._tools = dict(tools or {})
+        self._fallback = fallback
         """Runs the tools that have no code of their own."""
+        self.listeners: list[ToolListener] = []
 
     def __iter__(self) -> Iterator[ClientTool]:
         return iter(tuple(self._tools.values()))
 
     def copy(self) -> "ClientTools":
         """Return the same tools, for another connection."""
-        copied = ClientTools()
-        copied._tools.update(self._tools)
-        copied.fallback = self.fallback
-        return copied
+        return ClientTools(self._tools, self._fallback)
+
+    def run_others_with(self, code: ToolCode) -> None:
+        """Run this code for every tool that has none of its own."""
+        self._fallback = code
 
     def find(self, name: str) -> ClientTool | None:
         """Return the tool of this name."""
@@ -89,7 +92,7 @@ class ClientTools:
 
     def code(self, tool: ClientTool) -> ToolCode | None:
         """Return the code that runs for this tool."""
-        return tool.code or self.fallback
+        return tool.code or self._fallback
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -126,9 +129,19 @@ class ClientTools:
         """
 
         def define(function: _Function) -> _Function:
+            """Offer this function as a tool, and return it unchanged."""
             written: AnyFunction = function.function if isinstance(function, FunctionTool) else function
-            spec, code = read_function(written, name, description, permissions, timeout, version, annotations)
-            self._add(spec, annotations, code)
+            # The members of a CallContext have the same names as those of a ToolContext.
+            signature = Signature(written, CallContext, ToolContext)
+            spec = ToolSpec(
+                *signature.name_tool(name, description),
+                signature.schema,
+                permissions=tuple(permissions),
+                timeout=timeout,
+                version=version,
+                annotations=annotations or NO_CLAIMS,
+            )
+            self._add(spec, annotations, read_code(signature, written))
             return function
 
         return define if function is None else define(function)
@@ -170,16 +183,21 @@ def _with_parsed_schema(spec: ToolSpec) -> ToolSpec:
 
 
 def _read_fields(fields: Mapping[str, Json]) -> tuple[ToolSpec, Annotations | None]:
+    """Return the spec in these fields, and what it claims of its effects. Raises `DefinitionError`."""
     try:
         offer = read_offer({**fields, "parameters": _parse_schema(fields.get("parameters"))})
         given = offer.annotations
         claims = None if given is None else msgspec.convert(given, Annotations)
     except (FrameError, msgspec.ValidationError) as error:
         raise DefinitionError(f"a tool needs name, description and parameters: {error}") from None
-    timeout = DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout
-    permissions = tuple(offer.permissions)
     spec = ToolSpec(
-        offer.name, offer.description, offer.parameters, permissions, timeout, offer.version, claims or NO_CLAIMS
+        offer.name,
+        offer.description,
+        offer.parameters,
+        permissions=tuple(offer.permissions),
+        timeout=DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
+        version=offer.version,
+        annotations=claims or NO_CLAIMS,
     )
     return spec, claims
 

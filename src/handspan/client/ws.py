@@ -144,7 +144,7 @@ class Link:
             raise GatewayRefused(0, _NO_TOKEN)
         try:
             async with asyncio.timeout(None) as self._scope:
-                while not self._is_closed and not await self._run_link(waits_for_gateway):
+                while not self._is_closed and not await self._run_link(waits_for_gateway=waits_for_gateway):
                     delay = self._backoff.delay(self._attempt, random.random())
                     self._attempt += 1
                     await asyncio.sleep(delay)
@@ -182,7 +182,7 @@ class Link:
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def _run_link(self, waits_for_gateway: bool) -> bool:
+    async def _run_link(self, *, waits_for_gateway: bool) -> bool:
         """Open one link and wait for its end. Return True when the gateway closed it on purpose."""
         self._listener.on_opening()
         try:
@@ -210,7 +210,8 @@ class Link:
                 will_retry = socket.close_code not in (_DELIBERATE, _REMOVED, _REPLACED)
                 self._listener.on_drop(will_retry and not self._is_closed)
         if socket.close_code == _REMOVED and not self._is_closed:
-            raise self._removal_error(socket.close_reason or "")
+            reason = strip_invisible(socket.close_reason or "") or "no reason was given"
+            raise GatewayRefused(0, f"The gateway at {self._address} removed this client ({reason}): {_PAIR_AGAIN}.")
         if socket.close_code == _REPLACED:
             _log.warning("Another connection of this client has taken over: this one stays away.")
         return socket.close_code in (_DELIBERATE, _REPLACED)
@@ -228,6 +229,7 @@ class Link:
         return f"No gateway answers at {self._address}: {error}. Is the gateway running (`handspan serve`)?"
 
     async def _open(self) -> LinkSocket:
+        """Return a new connection to the gateway."""
         if self._open_link is not None:
             return await self._open_link(self._url())
         # The library `websockets` loads with the first connection.
@@ -235,17 +237,12 @@ class Link:
         from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
 
         kind = FastSocket if IS_FAST else ClientSocket
-        return await open_socket(self._url(), self._place.token, self._place.address.is_local, self._place.tls, kind)
+        return await open_socket(self._url(), self._place, kind)
 
     @property
     def _address(self) -> str:
         """The URL without its query, for messages."""
         return self._url().partition("?")[0]
-
-    def _removal_error(self, reason: str) -> GatewayRefused:
-        """Return the error for a client that a person has to let in again (ws.md 9.2)."""
-        text = strip_invisible(reason) or "no reason was given"
-        return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
 
     def _final_refusal(self, status: int, body: bytes) -> GatewayRefused | None:
         """Return the error for a refusal that another attempt would get again; None for any other refusal."""

@@ -1,6 +1,6 @@
 """One timer for all calls that wait (SPEC E5).
 
-A timer of the event loop for each call would take 2 µs of a call that waits: with one, a call is only an entry in a
+A timer of the event loop for each call would take 5 µs of a call that waits: with one, a call is only an entry in a
 set, and most calls are over long before the timer rings.
 """
 
@@ -14,15 +14,13 @@ _TICK: Final = 0.001
 
 
 class TimedWait(Protocol):
-    """A wait that has to be ended when its time is up."""
+    """A wait that has to be ended when its time is up. While the alarm has it, `ends_at` must not change."""
 
     loop: asyncio.AbstractEventLoop
     ends_at: float
-    """By the clock of the loop. It must not change while the wait is in the alarm."""
+    """By the clock of the loop."""
 
-    def expire(self) -> None:
-        """End the wait: its time is over."""
-        ...
+    def expire(self) -> None: ...
 
 
 class Alarm:
@@ -46,7 +44,7 @@ class Alarm:
             self._loop = wait.loop
         self._waits.add(wait)
         if wait.ends_at < self._rings_at:
-            self._set(wait.loop, wait.ends_at)
+            self._set(wait)
 
     def close(self) -> None:
         """Cancel the timer."""
@@ -54,15 +52,14 @@ class Alarm:
             self._timer.cancel()
         self._timer, self._rings_at = None, inf
 
-    def _set(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+    def _set(self, first: TimedWait) -> None:
         self.close()
-        self._timer, self._rings_at = loop.call_at(at, self._ring, loop), at
+        self._timer, self._rings_at = first.loop.call_at(first.ends_at, self._ring), first.ends_at
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _ring(self) -> None:
         self.close()
-        now = loop.time() + _TICK
-        for wait in [one for one in self._waits if one.ends_at <= now]:
+        for wait in [one for one in self._waits if one.ends_at <= one.loop.time() + _TICK]:
             self._waits.discard(wait)
             wait.expire()
         if self._waits:
-            self._set(loop, min(one.ends_at for one in self._waits))
+            self._set(min(self._waits, key=lambda one: one.ends_at))

@@ -118,18 +118,18 @@ def make_hooks(
     `state`: the folder for files that a hook writes. `found`: entry points of plugins; None: those that are installed.
     """
     links = list(chain)
-    if found is None:
-        found = entry_points_of(GROUP) if links else ()
-    plugins = {point.name: point for point in found}
-    return [_name_hook(link, plugins, state) for link in links]
+    plugins = _find_plugins(links, found)
+    made = ((link, _make_hook(link, plugins, state)) for link in links)
+    # The hook of a plugin gets a thread, because its code may block.
+    return [
+        NamedHook(link.type, hook, link.timeout, HookThread() if link.type in plugins else None) for link, hook in made
+    ]
 
 
 def check_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | None" = None) -> list[str]:
     """Return why hooks of the settings can't be made, a text each. No code of a plugin runs for that."""
     links, problems = list(chain), []
-    if found is None:
-        found = entry_points_of(GROUP) if links else ()
-    plugins = {point.name: point for point in found}
+    plugins = _find_plugins(links, found)
     for link in links:
         try:
             _check_type(link, plugins)
@@ -140,13 +140,14 @@ def check_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | No
     return problems
 
 
-def _name_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> NamedHook:
-    """Return the hook with its name. The hook of a plugin gets a thread, because its code may block."""
-    thread = HookThread() if link.type in plugins else None
-    return NamedHook(link.type, _make_hook(link, plugins, state), link.timeout, thread)
+def _find_plugins(links: list[HookSettings], found: "Iterable[EntryPoint] | None") -> "Mapping[str, EntryPoint]":
+    if found is None:
+        found = entry_points_of(GROUP) if links else ()
+    return {point.name: point for point in found}
 
 
 def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> Hook:
+    """Return the hook that these settings describe: a built-in one, or a plugin's. Raises `ConfigError`."""
     _check_type(link, plugins)
     plugin = plugins.get(link.type)
     if plugin is None:
@@ -163,7 +164,7 @@ def _check_type(link: HookSettings, plugins: "Mapping[str, EntryPoint]") -> None
     """Raise `ConfigError` when there is no such hook: it may guard the tools, so it must not be skipped."""
     if link.type not in plugins and link.type not in BUILTIN_HOOKS:
         hint = did_you_mean(link.type, [*BUILTIN_HOOKS, *plugins])
-        raise ConfigError(f"{_place(link)}: there is no such hook.{hint} Built in are {', '.join(BUILTIN_HOOKS)}.")
+        raise ConfigError(f"{_place(link)}: there is no such hook.{hint} Built-in are {', '.join(BUILTIN_HOOKS)}.")
 
 
 def _read_config(link: HookSettings) -> Any:

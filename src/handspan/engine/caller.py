@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.agents import Agent
+from handspan.core.calls import AskingModel
 from handspan.core.context import Progress, no_progress, not_elsewhere
 from handspan.core.errors import ToolError, WireError
 from handspan.core.principals import Principal
@@ -31,13 +32,15 @@ class Caller(Struct, frozen=True):
     box: Toolbox
     session: str = ""
     progress: Progress = no_progress
-    asked: QuestionListener = ignore_question
+    on_question: QuestionListener = ignore_question
     """Is called with each question that a call of this caller asks a person."""
     goes_on_elsewhere: Callable[[], bool] = not_elsewhere
     """Whether another process goes on with the caller's work. A call that is cancelled then stays open, if it can wait
     without this process."""
     is_turn: bool = False
     """Whether a turn makes the calls. When the gateway stops, the turn does not wait for clients that can come back."""
+    asked_by: AskingModel | None = None
+    """The model whose reply asks for the calls, if one does."""
 
 
 def find_tool(name: str, caller: Caller) -> Entry:

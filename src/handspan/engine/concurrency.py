@@ -76,6 +76,7 @@ class Slots:
             self._pass_turn()
 
     async def _wait(self, seconds: float | None) -> None:
+        """Wait for a slot, in the order in which calls came. Raises `ToolError` (`busy`) when none is free in time."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:

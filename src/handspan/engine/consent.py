@@ -11,11 +11,11 @@ from handspan.core.results import Pending
 from handspan.core.store import Ledger
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller, read_arguments, recheck_approved
-from handspan.engine.hooks import Hooks, hooked_call
-from handspan.engine.open_work import OpenWork
+from handspan.engine.hooks import hooked_call
 from handspan.engine.policy import Ask, Deny, Policy, Verdict
 from handspan.engine.questions import AnswerComesLater, Asker, Consent
 from handspan.engine.records import find_facts
+from handspan.engine.results import OpenWork
 from handspan.engine.runner import Started, find_expiry
 from handspan.registry.entry import Entry
 
@@ -54,7 +54,7 @@ class Consents:
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
         approval = _find_reason(started.entry, verdict)
-        if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
+        if record.state is not None or not self._asker.has_to_ask(started, approval):
             return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds the call, even after the end of this process
         over = self.waiting[record.id] = asyncio.get_running_loop().create_future()
@@ -68,7 +68,7 @@ class Consents:
         """Ask for permissions and, if `approval` has a reason, for approval; then start the call."""
         record, asked_at = started.record, time.monotonic()
         try:
-            consent = await self._consent(started, approval, call)
+            consent = await self._consent(started, approval)
         except AnswerComesLater:
             return Pending()
         finally:
@@ -80,7 +80,7 @@ class Consents:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = find_facts(started.entry, record.tool.request)
         if consent.is_edited:
-            await self._check_edited(record.hooks, call, started.entry, consent.arguments, caller=started.caller)
+            await self._check_edited(started, call, consent.arguments)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
@@ -94,26 +94,22 @@ class Consents:
                 await written
         return started
 
-    async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
+    async def _consent(self, started: Started, approval: str | None) -> Consent:
         """Return what the person agreed to. Raises `ToolError` when the person did not agree."""
-        entry, arguments, caller = started.entry, started.arguments, started.caller
-        consent = await self._asker.ask_permissions(entry, call, arguments, caller)
+        entry, arguments = started.entry, started.arguments
+        waited = await self._asker.ask_permissions(started)
         if entry.asks is not None:
-            started.answer, waited = await self._asker.ask_input(
-                entry.asks(arguments), entry, call, arguments, caller=caller
-            )
-            consent = Consent(arguments, consent.is_edited, consent.waited + waited)
+            started.answer, took = await self._asker.ask_input(entry.asks(arguments), started)
+            waited += took
         if approval is None:
-            return consent
-        approved = await self._asker.ask_approval(approval, entry, call, arguments, caller=caller)
+            return Consent(arguments, waited=waited)
+        approved = await self._asker.ask_approval(approval, started)
         # Arguments that a person edited are checked like all others.
-        edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
-        return Consent(edited, approved.is_edited, waited)
+        return Consent(read_arguments(entry, approved.arguments), approved.is_edited, waited + approved.waited)
 
-    async def _check_edited(
-        self, hooks: Hooks | None, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
-    ) -> None:
+    async def _check_edited(self, started: Started, call: ToolCall, arguments: Arguments) -> None:
         """Raise `ToolError` when hooks or the policy refuse arguments that a person edited: both see them first now."""
+        entry, caller, hooks = started.entry, started.caller, started.record.hooks
         if hooks is not None:
             edited = hooked_call(call.id, entry, arguments, caller, is_changed=True)
             hooked = await hooks.before(edited, may_modify=True)

@@ -8,7 +8,6 @@ A call whose tool returns `Pending` stops there: its outcome comes later through
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,21 +17,19 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall, can_wait
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.questions import Question, Questions
+from handspan.core.questions import Answer, Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, add_edit_notice
 from handspan.core.store import Ledger
 from handspan.engine.caller import Caller, find_tool, read_arguments
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.consent import Consents
 from handspan.engine.hooks import Hooks, run_after_hooks, run_before_hooks
-from handspan.engine.ledger import MemoryLedger
-from handspan.engine.open_work import OpenWork
 from handspan.engine.outcome import describe_error, encode_result, unknown_outcome
 from handspan.engine.policy import ALLOW, ModePolicy, Policy
-from handspan.engine.questions import QUESTION_TIMEOUT, Asker, OpenQuestions
-from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
+from handspan.engine.questions import QUESTION_TIMEOUT, Asker, RuleAnswers
+from handspan.engine.records import CallAtWork, PendingCalls, new_record, take_over
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
-from handspan.engine.results import Results
+from handspan.engine.results import OpenWork, Results
 from handspan.engine.runner import Runner, Started, closed_error, find_expiry
 from handspan.engine.watchdog import BlockerKind, Watchdog
 from handspan.registry.entry import Entry
@@ -50,11 +47,11 @@ class Engine:
         artifacts: Artifacts,
         workspace: Path,
         *,
+        ledger: Ledger,
         policy: Policy | None = None,
         questions: Questions | None = None,
         question_timeout: float = QUESTION_TIMEOUT,
         hooks: Hooks | None = None,
-        ledger: Ledger | None = None,
         slots: SlotsByOrigin | None = None,
         result_limit: int = RESULT_LIMIT,
         result_preview: int = RESULT_LIMIT,
@@ -66,11 +63,11 @@ class Engine:
         """
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
-        self._asker = Asker(questions or OpenQuestions(), question_timeout)
+        self.asker = Asker(questions or RuleAnswers(Answer("expired")), question_timeout)
         self._hooks = hooks or None  # None skips the stations of hooks: most gateways have no hooks
         self._replaced_hooks: list[Hooks] = []
         """Hooks of former settings. A call may still wait for them, so they are closed only with the engine."""
-        self._ledger = ledger or MemoryLedger()
+        self._ledger = ledger
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
         self.slots = slots = slots or SlotsByOrigin()
@@ -82,7 +79,7 @@ class Engine:
         self._open_work = OpenWork()
         """Calls that have begun to run, or get their outcome, and have no stored result yet."""
         self._results = Results(self._ledger, bus, lambda: self.runner.is_stopped)
-        self.consents = Consents(self._policy, self._asker, self._ledger, self._open_work)
+        self.consents = Consents(self._policy, self.asker, self._ledger, self._open_work)
         self.is_stopping = False
         """Whether the program ends: the results of cancelled calls say so."""
         self.hands_over = False
@@ -144,7 +141,7 @@ class Engine:
                 call, entry, arguments = await run_before_hooks(hooks, call, entry, arguments, caller=caller)
             record = new_record(call, caller, entry, arguments, at=self._ledger.now())
             record.hooks = hooks
-            started = Started(entry, arguments, caller, record, deadline=call.deadline, began=began, asker=self._asker)
+            started = Started(entry, arguments, caller, record, deadline=call.deadline, began=began, asker=self.asker)
             spec = entry.spec if entry.is_read_only is None else entry.spec_for(arguments)
             verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
@@ -161,25 +158,32 @@ class Engine:
         except asyncio.CancelledError:
             is_accepted = record is not None and record.state == "accepted"
             if not (is_accepted and caller.goes_on_elsewhere()):  # else the next process has its question
-                await self._results.refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
+                await self._results.refuse(
+                    record or self._refused_call(call, caller, entry), self._cancellation(call.name)
+                )
             raise
         except Exception as error:  # even an error of a hook or the policy: a call without a verdict does not run
             failure = self._describe_refusal(call.name, error)
-            return await self._results.refuse(record or self._refused(call, caller, entry), failure)
+            return await self._results.refuse(record or self._refused_call(call, caller, entry), failure)
 
     async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
         """Give a call that its caller does not want to run this failure as its result, also in the journal."""
-        return await self._results.refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
+        return await self._results.refuse(self._refused_call(call, caller, caller.box.find(call.name)), failure)
 
-    def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
-        entry = entry or caller.box.find_refused(call.name)  # the record names where a tool is that may not be used
-        return refused_record(call, caller, entry, self._ledger.now())
+    def _refused_call(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
+        """Return the record of a call that was refused early, with the beginning of its arguments."""
+        entry, raw = entry or caller.box.find_refused(call.name), call.arguments  # a tool that may not be used is named
+        arguments = raw[:4096] if isinstance(raw, (bytes, str)) else raw
+        return new_record(call, caller, entry, arguments, at=self._ledger.now())
 
     def _describe_refusal(self, name: str, error: Exception) -> Failure:
         """Return the result of a call that could not begin because of this error."""
         match error:
+            case StoreError() if self.runner.is_stopped:
+                return unknown_outcome(name)  # the call may be stored all the same, and nothing will correct that
             case StoreError():
-                return self._interruption(name, error)
+                text = f"Tool {name!r} was not run: {error.message} It is safe to call it again."
+                return Failure("interrupted", text)
             case ToolError():
                 return Failure(error.code, error.message)
         _log.exception("The call of %r could not begin", name)
@@ -208,23 +212,12 @@ class Engine:
             elif len(result.encoded) > self._result_limit:
                 room = self._result_preview
                 cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room=room)
-                result = await cutter.cut(result)
+                result = await cutter.limit(result)
             if record.is_edited:  # P5: the model is told which arguments the tool ran with
                 result = add_edit_notice(result, record.arguments)
             return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
             await self._results.refuse(record, self._late_cancellation(record, result))
-            raise
-
-    async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
-        """Run several calls at the same time. Return their results in the order of the calls (SPEC E3)."""
-        tasks = [asyncio.create_task(self.call(call, caller)) for call in calls]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # wait until each call has its result
             raise
 
     # Calls that wait for an outcome from elsewhere, or for a person.
@@ -269,10 +262,6 @@ class Engine:
             return can_wait(started.record, is_asking=True)
         return call_id in self.consents.waiting or call_id in self._resuming
 
-    def hand_over_client_calls(self) -> None:
-        """Hand over calls of turns whose clients can come back: they stay open, and `call` returns `Pending`."""
-        self.runner.hand_over()
-
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of a call that is pending in this process. For another call, return what is stored."""
         result = await self._pending.result(call_id)
@@ -294,6 +283,10 @@ class Engine:
             self._resuming.discard(call_id)
 
     async def _resume(self, call_id: str, caller: Caller) -> ToolResult | Pending | None:
+        """Go on with a call that waited for a person: check it anew, and run it if that is allowed now.
+
+        Return None if the call is not open any more, or another owner's.
+        """
         found = await self._ledger.find(call_id)
         if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
@@ -305,7 +298,7 @@ class Engine:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
             verdict = self._policy.decide(entry.spec_for(arguments), call, caller)
-            resumed = Started(entry, arguments, caller, record, deadline=None, began=began, asker=self._asker)
+            resumed = Started(entry, arguments, caller, record, deadline=None, began=began, asker=self.asker)
             started = await self.consents.start(resumed, verdict, call)
         except ToolError as error:
             return await self._results.refuse(record, self._describe_refusal(record.name, error))
@@ -324,12 +317,6 @@ class Engine:
                 self._pending.keep_early(record, self._cancellation(record.name))
                 raise
         return record.early or pending
-
-    def _interruption(self, name: str, error: StoreError) -> Failure:
-        """Return the result of a call that was handed to no tool, because the store could not record it."""
-        if self.runner.is_stopped:  # the call may be stored all the same, and nothing will correct that
-            return unknown_outcome(name)
-        return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
     def _cancellation(self, name: str) -> Failure:
         why = ": the gateway was stopped" if self.is_stopping else ""
@@ -371,17 +358,9 @@ class Engine:
 
     def use_limits(self, *, question_timeout: float, result_limit: int, result_preview: int) -> None:
         """Apply these limits from now on."""
-        self._asker.expires_in = question_timeout
+        self.asker.expires_in = question_timeout
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
-
-    def asked_at_devices(self, owner: str) -> list[Question]:
-        """Return the questions of this owner that are open at devices. Only the device takes the answer."""
-        return self._asker.asked_at_devices(owner)
-
-    def forget_answers(self, tool: str, owner: str) -> None:
-        """Forget what this owner answered about this tool with "always" or "never"."""
-        self._asker.forget(tool, owner)
 
     async def close(self) -> None:
         """Stop the tools that run and let each call store its result; then end threads, workers and timers.

@@ -22,11 +22,10 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller, find_tool, read_arguments
-from handspan.engine.deadline import Reaper, run_with_deadline
+from handspan.engine.deadline import DeadlineReached, Reaper, run_with_deadline
 from handspan.engine.hook_thread import HookThread
 from handspan.engine.outcome import describe_error, describe_traceback, encode_result
 from handspan.engine.threads import Threads
-from handspan.engine.wait import DeadlineReached
 from handspan.registry.entry import Entry
 
 DEFAULT_TIMEOUT = 5.0

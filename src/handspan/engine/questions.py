@@ -6,14 +6,13 @@ The answers "always" and "never" are remembered in this process and, as rules, i
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.calls import ToolCall
 from handspan.core.errors import DefinitionError, ErrorCode, ToolError
 from handspan.core.question_checks import check_answer, check_question, clean_question, is_remembered
 from handspan.core.questions import (
@@ -31,6 +30,9 @@ from handspan.core.questions import (
 from handspan.core.values import Arguments, Json, strip_invisible
 from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
+
+if TYPE_CHECKING:
+    from handspan.engine.runner import Started
 
 QUESTION_TIMEOUT = 300.0
 _MOMENT: Final = 0.25
@@ -67,75 +69,69 @@ class Asker:
         self._at_devices: dict[str, Question] = {}
         """The questions that are open at devices, by id."""
 
-    def asked_at_devices(self, owner: str) -> list[Question]:
-        """Return the questions of this owner that are open at devices."""
+    def open_at_devices(self, owner: str) -> list[Question]:
+        """Return the questions of this owner that are open at devices. Only the device takes the answer."""
         return [question for question in self._at_devices.values() if question.owner == owner]
 
-    def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
+    def has_to_ask(self, started: "Started", approval: str | None) -> bool:
         """Whether this call has to wait for a person. `approval`: why the call needs approval; None if it does not."""
-        keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
+        keys = [_key("permission", permission, started) for permission in started.entry.permissions_to_ask]
         if approval is not None:
-            keys.append(_key("approval", approval, entry, caller))
-        return entry.asks is not None or any(key not in self._remembered for key in keys)
+            keys.append(_key("approval", approval, started))
+        return started.entry.asks is not None or any(key not in self._remembered for key in keys)
 
-    async def ask_permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
-        """Ask for each permission that the tool needs and does not have. Raises `ToolError` when any is denied."""
+    async def ask_permissions(self, started: "Started") -> float:
+        """Ask for each permission that the tool needs and does not have. Return the seconds that this took.
+
+        Raises `ToolError` when any is denied.
+        """
         waited = 0.0
-        for permission in entry.permissions_to_ask:
-            answer, took = await self._ask("permission", permission, entry, call, arguments=arguments, caller=caller)
+        for permission in started.entry.permissions_to_ask:
+            answer, took = await self._ask("permission", permission, started)
             waited += took
             if answer.decision != "allow":
-                raise _permission_error(answer, permission, entry)
-        return Consent(arguments, waited=waited)
+                raise _permission_error(answer, permission, started.entry)
+        return waited
 
-    async def ask_approval(
-        self, reason: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
-    ) -> Consent:
-        """Ask whether this call may run with exactly these arguments. Raises `ToolError` when the call may not run."""
-        answer, waited = await self._ask("approval", reason, entry, call, arguments=arguments, caller=caller)
+    async def ask_approval(self, reason: str, started: "Started") -> Consent:
+        """Ask whether this call may run with exactly its arguments. Raises `ToolError` when the call may not run."""
+        answer, waited = await self._ask("approval", reason, started)
         if answer.decision != "allow":
-            raise _approval_error(answer, entry)
-        edited = arguments if answer.arguments is None else answer.arguments
-        return Consent(edited, edited != arguments, waited)
+            raise _approval_error(answer, started.entry)
+        edited = started.arguments if answer.arguments is None else answer.arguments
+        return Consent(edited, edited != started.arguments, waited)
 
-    async def ask_input(
-        self, asked: ToolQuestion, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
-    ) -> tuple[Json, float]:
+    async def ask_input(self, tool_question: ToolQuestion, started: "Started") -> tuple[Json, float]:
         """Return what the person answers before the call runs, and the seconds that this took.
 
         Raises `ToolError` when the person does not answer or says no.
         """
-        question = self.make_question(
-            entry.spec.fingerprint[:16], asked, entry, call.id, arguments=arguments, caller=caller
-        )
+        question = self.make_question(started.entry.spec.fingerprint[:16], tool_question, started)
         check_question(question)
         question = clean_question(question)
-        began = time.monotonic()
-        with _announce(question, caller) as opened:
-            answer = await self._questions.ask(question, opened)
-        if answer is None:
-            raise AnswerComesLater
+        answer, waited = await _wait_for_answer(question, started, self._questions.ask)
         if answer.decision != "allow":
             raise _input_error(answer)
         check_answer(question, answer)
-        return answer.value, time.monotonic() - began
+        return answer.value, waited
 
     def forget(self, tool: str, owner: str) -> None:
-        """Forget what this owner answered about this tool."""
+        """Forget what this owner answered about this tool with "always" or "never"."""
         for key in [key for key in self._remembered if (key[0], key[2]) == (owner, tool)]:
             del self._remembered[key]
 
-    async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
+    async def ask_for_tool(self, number: int, tool_question: ToolQuestion, started: "Started") -> Answer:
         """Return the answer, yes or no, to the question of a running tool.
 
         Raises `ToolError` when the question is invalid, `AnswerComesLater` when this process ends before the answer.
         """
+        question = self.make_question(str(number), tool_question, started)
         try:
             check_question(question)
         except DefinitionError as error:
             raise ToolError("execution_failed", f"{error}.") from None
         question = clean_question(question)
-        with _announce(question, caller) as opened:
+        with _announce(question, started.caller) as opened:
             # A tool that runs can't wait for days.
             answer = await self._questions.ask(question, opened) or Answer("expired")
         check_answer(question, answer)
@@ -144,41 +140,37 @@ class Asker:
     def make_question(
         self,
         number: str,
-        asked: ToolQuestion,
-        entry: Entry,
-        call_id: str,
-        arguments: Arguments,
-        caller: Caller,
+        tool_question: ToolQuestion,
+        started: "Started",
         device: str = "",
     ) -> Question:
         """Return the question of a call. `number` distinguishes the questions of this kind that the call asks.
 
         The question's id is made from the call's id, the kind and `number`, so that a resumed call finds its answer.
         """
+        spec, caller, call_id = started.entry.spec, started.caller, started.record.id
         return Question(
-            id=f"{call_id}/{asked.kind}/{number}",
-            kind=asked.kind,
+            id=f"{call_id}/{tool_question.kind}/{number}",
+            kind=tool_question.kind,
             call_id=call_id,
-            tool=entry.spec.name,
-            arguments=arguments,
-            subject=asked.subject,
+            tool=spec.name,
+            arguments=started.arguments,
+            subject=tool_question.subject,
             owner=caller.who.owner,
             session=caller.session,
-            fingerprint=entry.spec.fingerprint,
-            expires_in=self.expires_in if asked.expires_in is None else asked.expires_in,
-            schema=asked.schema,
-            action=asked.action,
+            fingerprint=spec.fingerprint,
+            expires_in=self.expires_in if tool_question.expires_in is None else tool_question.expires_in,
+            schema=tool_question.schema,
+            action=tool_question.action,
             agent=caller.agent.name,
             device=device,
-            for_admin=asked.for_admin,
-            parameters=entry.spec.parameters if asked.kind == "approval" else None,
+            for_admin=tool_question.for_admin,
+            parameters=spec.parameters if tool_question.kind == "approval" else None,
         )
 
-    async def _ask(
-        self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
-    ) -> tuple[Answer, float]:
+    async def _ask(self, kind: QuestionKind, subject: str, started: "Started") -> tuple[Answer, float]:
         """Return the answer of a person or of a rule, and the seconds that this took."""
-        key = _key(kind, subject, entry, caller)
+        entry, key = started.entry, _key(kind, subject, started)
         known = self._remembered.get(key)
         if known is not None:
             return known, 0.0
@@ -186,21 +178,15 @@ class Asker:
         device: Questions | None = entry.questions if kind == "permission" else None
         # The fingerprint is part of the number: an answer about another definition does not count.
         number = hashlib.sha256(f"{entry.spec.fingerprint}/{subject}".encode(errors="replace")).hexdigest()[:16]
-        name = "" if device is None else _device_name(entry)
-        asked = ToolQuestion(kind, subject)
-        question = clean_question(
-            self.make_question(number, asked, entry, call.id, arguments=arguments, caller=caller, device=name)
-        )
-        began = time.monotonic()
-        with _announce(question, caller) as opened:
-            asking = self._questions.ask if device is None else partial(self._ask_at, device)
-            answer = await asking(question, opened)
-        if answer is None:
-            raise AnswerComesLater
+        own_name = entry.origin.name if entry.origin.kind == "device" else OFFERING_CLIENT
+        name = "" if device is None else own_name
+        question = clean_question(self.make_question(number, ToolQuestion(kind, subject), started, device=name))
+        asking = self._questions.ask if device is None else partial(self._ask_at, device)
+        answer, waited = await _wait_for_answer(question, started, asking)
         if device is None and is_remembered(kind, answer):  # P2: a device remembers its answers itself
             lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable, is_rule=True)
             self._remembered[key] = lasting
-        return answer, time.monotonic() - began
+        return answer, waited
 
     async def _ask_at(self, device: Questions, question: Question, opened: Opened) -> Answer | None:
         self._at_devices[question.id] = question
@@ -208,6 +194,18 @@ class Asker:
             return await device.ask(question, opened)
         finally:
             self._at_devices.pop(question.id, None)
+
+
+async def _wait_for_answer(
+    question: Question, started: "Started", ask: Callable[[Question, Opened], Awaitable[Answer | None]]
+) -> tuple[Answer, float]:
+    """Return the answer, and the seconds that it took. Raises `AnswerComesLater` when it does not come now."""
+    began = time.monotonic()
+    with _announce(question, started.caller) as opened:
+        answer = await ask(question, opened)
+    if answer is None:
+        raise AnswerComesLater
+    return answer, time.monotonic() - began
 
 
 @contextmanager
@@ -219,7 +217,7 @@ def _announce(question: Question, caller: Caller) -> Iterator[Opened]:
     later: list[asyncio.TimerHandle] = []
 
     def tell() -> None:
-        caller.asked(question)
+        caller.on_question(question)
         later.append(asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question)))
 
     try:
@@ -229,16 +227,14 @@ def _announce(question: Question, caller: Caller) -> Iterator[Opened]:
             timer.cancel()
 
 
-def _device_name(entry: Entry) -> str:
-    return entry.origin.name if entry.origin.kind == "device" else OFFERING_CLIENT
-
-
-def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:
+def _key(kind: QuestionKind, subject: str, started: "Started") -> _Key:
     """Return the key of an answer. T5: an "always" holds for one definition of the tool; a changed tool asks again."""
-    return caller.who.owner, kind, entry.spec.name, entry.spec.fingerprint, subject
+    spec = started.entry.spec
+    return started.caller.who.owner, kind, spec.name, spec.fingerprint, subject
 
 
 def _permission_error(answer: Answer, permission: str, entry: Entry) -> ToolError:
+    """Return what the model is told of a permission that was not granted: by a rule, in time, or by a person."""
     codes: dict[Decision, ErrorCode] = {"deny_forever": "permission_denied_forever", "expired": "question_expired"}
     code = codes.get(answer.decision, "permission_denied")
     if answer.is_rule:
@@ -256,6 +252,7 @@ def _permission_error(answer: Answer, permission: str, entry: Entry) -> ToolErro
 
 
 def _approval_error(answer: Answer, entry: Entry) -> ToolError:
+    """Return what the model is told of a call that was not approved: by a rule, in time, or by a person."""
     name = entry.spec.name
     if answer.is_rule:
         return ToolError("approval_denied", _rule_text(f"The call of {name!r} is refused", answer, entry))
@@ -287,49 +284,6 @@ def _input_error(answer: Answer) -> ToolError:
     if answer.decision == "expired":
         return ToolError("question_expired", "No person answered the question in time. Go on without the answer.")
     return ToolError("approval_denied", "The person does not want to answer this question. Go on without the answer.")
-
-
-class OpenQuestions:
-    """Questions in memory. Each waits until it expires; the first answer wins (P3, P5)."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
-
-    def open_for(self, owner: str) -> list[Question]:
-        """Return the open questions of this owner."""
-        return [question for question, _ in self._open.values() if question.owner == owner]
-
-    async def ask(self, question: Question, opened: Opened = ignore_opened) -> Answer:
-        """Return the answer; `expired` when none came. A second caller with this question gets the same answer."""
-        _, answer = self._open.get(question.id, (question, None))
-        if answer is not None:
-            opened()
-            return await asyncio.shield(answer)
-        answer = asyncio.get_running_loop().create_future()
-        self._open[question.id] = (question, answer)
-        opened()
-        try:
-            async with asyncio.timeout(question.expires_in):
-                return await asyncio.shield(answer)
-        except TimeoutError:
-            # An answer that came at the same moment counts: the method `answer` has returned True for it.
-            return answer.result() if answer.done() else Answer("expired")
-        finally:
-            del self._open[question.id]
-            if not answer.done():
-                answer.set_result(Answer("expired"))
-
-    def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of this owner. Return False when this owner has no such open question.
-
-        Raises `InvalidAnswer` when the value does not fit the question, which then stays open.
-        """
-        question, waiting = self._open.get(question_id, (None, None))
-        if question is None or waiting is None or question.owner != owner or waiting.done():
-            return False
-        check_answer(question, answer)
-        waiting.set_result(answer)
-        return True
 
 
 class RuleAnswers:

@@ -44,6 +44,7 @@ def new_record(
         agent=caller.agent.name,
         at=at,
         size=len(raw) if isinstance(raw, (bytes, str)) else 0,
+        asked_by=caller.asked_by,
     )
 
 
@@ -51,12 +52,6 @@ def find_facts(entry: Entry | None, request: str) -> ToolFacts:
     """Return what the record says about the tool. `request`: see `ToolCall.request`."""
     facts = UNKNOWN_TOOL if entry is None else entry.facts
     return structs.replace(facts, request=request) if request else facts
-
-
-def refused_record(call: ToolCall, caller: Caller, entry: Entry | None, at: float) -> CallAtWork:
-    """Return the record of a call that was refused early, with the beginning of its arguments."""
-    raw = call.arguments
-    return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw, at=at)
 
 
 def take_over(found: CallRecord, hooks: Hooks | None) -> CallAtWork:

@@ -39,20 +39,18 @@ class ResultCutter(Struct, frozen=True):
     room: int = RESULT_LIMIT
     """Bytes of a cut result, with its envelope."""
 
-    async def cut(self, success: Success) -> Success:
+    async def limit(self, success: Success) -> Success:
         """Return a result that fits: what the model sees of it, and how to read the rest."""
         room = self.room - len(succeed(None, success.attachments).encoded)
         value = success.value
         if isinstance(value, str):
-            return succeed(await self._cut_text(value, room), success.attachments)
+            cut = whole_text(value, *await self._keep_text("result", value)).render(room)
+            return succeed(cut, success.attachments)
         if isinstance(value, dict):
             others = {key: item for key, item in value.items() if not _is_long_text(item)}
             if len(others) < len(value) and (size := json_size(others)) <= room // 2:
                 return succeed(await self._cut_texts(value, room - size), success.attachments)
         return succeed(await self._cut_json(value, room), success.attachments)
-
-    async def _cut_text(self, text: str, room: int) -> str:
-        return whole_text(text, *await self._keep_text("result", text)).render(room)
 
     async def _cut_texts(self, value: JsonObject, room: int) -> JsonObject:
         """Return the object with its long texts cut."""

@@ -1,21 +1,57 @@
 """The one result of each call: stored in the ledger, published, and told to the caller (SPEC E2, E8)."""
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final
 
 from msgspec import UnsetType
 
-from handspan.core.bus import Bus
+from handspan.core.bus import Bus, CallCompleted
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.store import Ledger, NowOrLater
-from handspan.engine.ledger import publish_when_stored
 from handspan.engine.outcome import unknown_outcome
 
 _log: Final = logging.getLogger(__name__)
+
+
+class OpenWork:
+    """Counts calls that have begun and have not ended. `wait` returns when all have ended."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """The number of open calls. `Engine.call` changes it directly: `with` is slower."""
+        self.ended: asyncio.Future[None] | None = None
+        """The future that `wait` awaits; None when nothing waits."""
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+        self.notify()
+
+    def notify(self) -> None:
+        """Let `wait` check the count again."""
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until all calls have ended, at most so many seconds. Return whether they have."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.count:
+                    self.ended = asyncio.get_running_loop().create_future()
+                    await self.ended
+        except TimeoutError:
+            return False
+        finally:
+            self.ended = None
+        return True
 
 
 class Results:
@@ -35,9 +71,27 @@ class Results:
         return self.write(record, result)
 
     def write(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store a result as it is and publish it. Return False when the call has a result already."""
+        """Store a result as it is, and publish it once it is stored, even if the caller was cancelled.
+
+        Return False when the call has a result already.
+        """
         written = self._ledger.finish(record, result)
-        return written if self._bus is None else publish_when_stored(self._bus, self._ledger, written, record)
+        if isinstance(written, bool):
+            if written and self._bus is not None:
+                _publish(self._bus, record)
+            return written
+        stored = asyncio.ensure_future(written)
+        stored.add_done_callback(partial(self._publish_if_stored, record))
+        return _Shielded(stored)
+
+    def _publish_if_stored(self, record: CallRecord, stored: asyncio.Future[bool]) -> None:
+        if stored.cancelled():
+            return
+        if stored.exception() is None:
+            if stored.result() and self._bus is not None:
+                _publish(self._bus, record)
+        elif (later := self._ledger.unwritten(record.id)) is not None:  # the ledger tries again
+            later.add_done_callback(partial(self._publish_if_stored, record))
 
     async def wait(self, written: NowOrLater[bool], record: CallRecord, result: ToolResult) -> ToolResult | None:
         """Wait until the result is stored and return it. Return None when the call has a result already.
@@ -64,3 +118,21 @@ class Results:
         stored = await self._ledger.find(record.id)
         assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False
         return stored.result
+
+
+class _Shielded:
+    """Awaits a write that goes on when the waiting task is cancelled."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, stored: asyncio.Future[bool]) -> None:
+        self._stored = stored
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        return asyncio.shield(self._stored).__await__()
+
+
+def _publish(bus: Bus, record: CallRecord) -> None:
+    status = record.result.code if isinstance(record.result, Failure) else "success"
+    owner, session, tool, took = record.owner, record.session, record.tool, record.duration
+    bus.publish(CallCompleted(owner, session, record.id, record.name, tool=tool, status=status, duration=took))

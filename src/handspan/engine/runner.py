@@ -20,7 +20,7 @@ from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json, round_seconds
 from handspan.engine.caller import Caller
 from handspan.engine.concurrency import Slots, SlotsByOrigin
-from handspan.engine.deadline import CancelledItself, Reaper, continue_with_deadline
+from handspan.engine.deadline import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, continue_with_deadline
 from handspan.engine.outcome import (
     convert_error,
     convert_output,
@@ -31,7 +31,6 @@ from handspan.engine.outcome import (
 from handspan.engine.questions import AnswerComesLater, Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
-from handspan.engine.wait import GRACE, DeadlineReached, Wait
 from handspan.registry.entry import Entry
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Started(Struct, gc=False):
     """When the tool's code is stopped; None without a limit, and before the code runs."""
     answer: Json = None
     """What the person answered before the call ran, if the tool asks for something first."""
-    asked: int = 0
+    question_count: int = 0
     """How many questions the tool has asked the person."""
     open_questions: int = 0
     """How many of these questions have no answer yet. While there is one, the tool's clock stands still."""
@@ -70,19 +69,16 @@ class Started(Struct, gc=False):
     is_handed_over: bool = False
     """Whether another process takes the call over: it stays open, whatever its tool does now."""
 
-    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+    async def ask(self, tool_question: ToolQuestion) -> tuple[Answer, float]:
         """Ask the person. Return the answer, and the seconds that the tool's clock stood still (SPEC E6)."""
         if self.is_over:
             raise ToolError("cancelled", f"The call of {self.entry.spec.name!r} is over: it can ask no more questions.")
-        self.asked += 1
+        self.question_count += 1
         task = asyncio.current_task()
         self.asking_tasks = (*self.asking_tasks, task)
         self._pause()
         try:
-            question = self.asker.make_question(
-                str(self.asked), asked, self.entry, self.record.id, arguments=self.arguments, caller=self.caller
-            )
-            answer = await self.asker.ask_for_tool(question, self.caller)
+            answer = await self.asker.ask_for_tool(self.question_count, tool_question, self)
         except AnswerComesLater:
             self.hand_over()
             raise asyncio.CancelledError from None
@@ -188,17 +184,18 @@ class Runner:
         slots = self._slots.of_tool(entry)
         if not slots.try_take() and (refused := await _wait_for_slot(slots, started)) is not None:
             return refused
-        now, reaper = time.monotonic(), self.reaper
+        now, reaper, name = time.monotonic(), self.reaper, entry.spec.name
         outer = reaper.working
         try:
             if self.is_stopped:
-                raise closed_error(entry.spec.name)
+                raise closed_error(name)
             if entry.function is not None and started.deadline is None:
                 coroutine = entry.function(**started.arguments)
             else:
                 coroutine = self._begin(started, now)
-            reaper.working = entry.spec.name
+            reaper.working = name  # the watchdog names this tool if its code blocks the loop
             try:
+                # The first step by hand: most tools end in it, and need no deadline. Else it says what it waits for.
                 wanted = coroutine.send(None)
             except StopIteration as stop:
                 output = stop.value
@@ -206,7 +203,8 @@ class Runner:
                 raise CancelledItself from error
             else:
                 reaper.working = outer
-                output = await self._wait(started, coroutine, wanted, now)
+                wait = self._begin_wait(started, wanted, now)
+                output = await continue_with_deadline(coroutine, wanted, wait, reaper, name=name)
             return convert_output(output) if isinstance(output, Struct) else succeed(output)
         except BaseException as error:  # a tool's own code
             return self._convert_error(error, started, now)
@@ -214,11 +212,14 @@ class Runner:
             reaper.working = outer
             slots.release()
             started.is_over = True
+            if started.wait is not None:
+                started.wait = None
+                del self._suspended[started.record.id]
             if started.open_questions:
                 started.cancel_questions()
 
     def _begin(self, started: Started, now: float) -> Any:
-        """Return the coroutine that runs a tool with its context, where it belongs. `now`: when its time begins."""
+        """Return the coroutine that runs a tool, with its context, where it belongs. `now`: when its time begins."""
         entry = started.entry
         started.limit = _find_deadline(entry, started.deadline, now)
         caller, record = started.caller, started.record
@@ -239,20 +240,17 @@ class Runner:
             return entry.tool.run(started.arguments, ctx)
         return self._run_aside(entry, started.arguments, ctx)
 
-    async def _wait(self, started: Started, coroutine: Coroutine[Any, Any, Any], wanted: Any, now: float) -> Any:
-        """Return the output of a tool that waits for `wanted`. Raises `DeadlineReached`."""
+    def _begin_wait(self, started: Started, wanted: Any, now: float) -> Wait:
+        """Return the clock of a tool that waits for something."""
         limit = started.limit = started.limit or _find_deadline(started.entry, started.deadline, now)
         left = None if limit is None else limit.at - time.monotonic()  # the first step may have blocked
+        wait = started.wait = Wait(wanted, left, self.reaper.alarm, GRACE)
+        if started.open_questions:  # the tool asked in its first step
+            wait.pause()
         self._suspended[started.record.id] = started
         if self._hands_over:
             asyncio.get_running_loop().call_soon(_hand_over_client_call, started)
-        try:
-            name = started.entry.spec.name
-            return await continue_with_deadline(
-                coroutine, wanted, left, self.reaper, call=started, grace=GRACE, name=name
-            )
-        finally:
-            del self._suspended[started.record.id]
+        return wait
 
     def _convert_error(self, error: BaseException, started: Started, now: float) -> ToolResult | Pending:
         """Return the outcome of a tool that ended with this error. Raises it again if it is for the engine."""
@@ -287,7 +285,8 @@ class Runner:
 async def _wait_for_slot(slots: Slots, started: Started) -> Failure | None:
     """Wait for a slot and take it. Return a failure when there is none in time."""
     try:
-        await slots.take(_seconds_to_wait(started.deadline))
+        # Until the caller's deadline; without one, a call waits for ever (E3).
+        await slots.take(None if started.deadline is None else max(0.0, started.deadline.at - time.monotonic()))
     except ToolError as error:
         return Failure(error.code, error.message)
     except asyncio.CancelledError:
@@ -328,12 +327,8 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
     return now + min(left) if left else None
 
 
-def _seconds_to_wait(callers: Deadline | None) -> float | None:
-    """Return how long a call waits for its turn: until the caller's deadline; None, for ever, without one (E3)."""
-    return None if callers is None else max(0.0, callers.at - time.monotonic())
-
-
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
+    """Return the failure of a call at its deadline, and say whether its tool may still be at work."""
     assert deadline is not None  # without a deadline, `DeadlineReached` is never raised
     took = f"{round_seconds(deadline.at - began)} ({deadline.whose})"
     if entry.facts.answered_by == "connection":
@@ -390,7 +385,7 @@ class _PersonOnLoop:
         self._person = person
         self._loop = asyncio.get_running_loop()
 
-    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+    async def ask(self, tool_question: ToolQuestion) -> tuple[Answer, float]:
         """Ask on the engine's loop, and wait in the loop of the thread."""
-        asking = asyncio.run_coroutine_threadsafe(self._person.ask(asked), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._person.ask(tool_question), self._loop)
         return await asyncio.wrap_future(asking)

@@ -42,7 +42,8 @@ class Threads:
         outcome: asyncio.Future[Any] = loop.create_future()
         job = _ThreadJob(self, functools.partial(contextvars.copy_context().run, function, *args), outcome)
         self._jobs.put(job)
-        self._ensure_thread()
+        if self._needs_thread():
+            threading.Thread(target=self._work, name="handspan-tool", daemon=True).start()
         try:
             return await outcome
         except Exception as error:  # a future gives its traceback only to the first waiter: that is `deadline.py`
@@ -61,17 +62,18 @@ class Threads:
         with self._lock:
             self.abandoned += change
 
-    def _ensure_thread(self) -> None:
-        """Count a new job, and start a thread if no idle one can take it."""
+    def _needs_thread(self) -> bool:
+        """Count a new job. Return whether it needs a new thread, which then counts: no idle one can take it."""
         with self._lock:
             self._queued += 1
             # An idle thread takes one job: a thread that has not woken up yet must not be counted twice.
             if self._queued <= self._idle or self._threads - self.abandoned >= self._cap:
-                return
+                return False
             self._threads += 1
-        threading.Thread(target=self._work, name="handspan-tool", daemon=True).start()
+            return True
 
     def _work(self) -> None:
+        """Do one job after the other on this thread, until the thread is not needed any more."""
         while self._is_needed():
             job = self._jobs.get()
             with self._lock:
@@ -116,6 +118,7 @@ class _ThreadJob:
                 self._threads.count_abandoned(+1)
 
     def __call__(self) -> None:
+        """Run the function on the thread, and report its outcome, unless the call was given up before."""
         with self._lock:
             if self._is_abandoned:
                 return
@@ -134,6 +137,8 @@ class _ThreadJob:
                 self._threads.count_abandoned(-1)
 
     def _report(self, settle: Callable[[Any], None], value: Any) -> None:
+        """Give the outcome to the caller on the loop, unless the caller has given up."""
+
         def settle_once() -> None:
             if not self._outcome.done():
                 settle(value)

@@ -48,6 +48,7 @@ class Watchdog:
         self._closing.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look on a thread whether the loop answers in time while code of a tool runs; report each block once."""
         while not self._closing.wait(self._seconds):
             if not self._is_busy():
                 continue
@@ -62,6 +63,7 @@ class Watchdog:
                     pass  # report each block once; a loop that is closed never answers
 
     def _report(self) -> None:
+        """Log which tool or hook blocks the loop, and count it."""
         found = self._find_working()
         if found is None:
             return

@@ -39,6 +39,7 @@ def repeats_in_headers(schema: JsonObject) -> bool:
 
 
 def _hints(annotations: Annotations) -> types.ToolAnnotations | None:
+    """Return what the tool claims of its effects, in the SDK's words; None without claims."""
     if annotations is NO_CLAIMS or annotations is UNKNOWN_EFFECTS:
         return None
     return types.ToolAnnotations(
@@ -83,19 +84,16 @@ def _text(value: Json) -> types.TextContent:
 def _encode_attachment(item: Attachment) -> types.ContentBlock:
     """Return an image as an image, a sound as a sound, and everything else as a file. Large ones are links."""
     if item.artifact is not None:
-        name = item.name or item.artifact.name or item.artifact.id
-        uri = artifact_uri(item.artifact.id)
-        return types.ResourceLink(uri=uri, name=name, mime_type=item.media_type, size=item.artifact.size)
+        kept = item.artifact
+        name, uri = item.name or kept.name or kept.id, f"artifact:///{kept.id}"
+        return types.ResourceLink(uri=uri, name=name, mime_type=item.media_type, size=kept.size)
     if item.kind == "image":
         return types.ImageContent(data=_base64(item), mime_type=item.media_type)
     if item.kind == "audio":
         return types.AudioContent(data=_base64(item), mime_type=item.media_type)
-    return types.EmbeddedResource(resource=encode_resource(_attachment_uri(item), item))
-
-
-def _attachment_uri(item: Attachment) -> str:
-    """Return the address of a file in an answer. A file from another MCP server has its address as its name."""
-    return item.name if "://" in item.name else f"attachment:///{item.name or 'file'}"
+    # A file from another MCP server has its address as its name.
+    uri = item.name if "://" in item.name else f"attachment:///{item.name or 'file'}"
+    return types.EmbeddedResource(resource=encode_resource(uri, item))
 
 
 def encode_prompt(content: PromptContent) -> types.GetPromptResult:
@@ -103,11 +101,6 @@ def encode_prompt(content: PromptContent) -> types.GetPromptResult:
     parts = (content,) if isinstance(content, str) else content
     blocks = (_text(part) if isinstance(part, str) else _encode_attachment(part) for part in parts)
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
-
-
-def artifact_uri(artifact_id: str) -> str:
-    """Return the address under which a client reads this artifact."""
-    return f"artifact:///{artifact_id}"
 
 
 def encode_resource(uri: str, item: Attachment) -> types.TextResourceContents | types.BlobResourceContents:

@@ -7,7 +7,7 @@ also come from elsewhere.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -35,15 +35,15 @@ class ClientQuestion(Struct, frozen=True, eq=False):
 class AskingCall:
     """One call that may ask. `step` returns its result, or the questions that it waits for."""
 
-    def __init__(self, client: str, name: str, arguments: Arguments) -> None:
+    def __init__(self, client: str, name: str, arguments: Arguments, work: "CallWork") -> None:
         self.identity = (client, name, dict(arguments))
         """The client that made the call, and what it called: only an equal call of the same client can continue it."""
-        self.task: asyncio.Task[ToolResult]
         self.show: Callable[[Json], None] = lambda _: None
         """Shows progress to the request that waits now."""
         self._questions: dict[str, ClientQuestion] = {}
         self._count = 0
         self._has_questions = asyncio.Event()
+        self.task = asyncio.create_task(work(self))
 
     async def ask(self, text: str, schema: JsonObject) -> Answer:
         """Ask the person at the client. The wait is cancelled when the answer came from elsewhere."""
@@ -88,28 +88,20 @@ CallWork: TypeAlias = Callable[[AskingCall], Coroutine[Any, Any, ToolResult]]
 
 
 class AskingCalls:
-    """The calls whose clients have to come back with an answer, by states that can't be guessed.
-
-    A state is valid once.
-    """
+    """The calls whose clients have to come back with an answer, by states that can't be guessed: each is valid once."""
 
     def __init__(self, stamp: Callable[[str], str] | None = None) -> None:
         """`stamp` returns a state as clients get it: it may add the node on which the call waits."""
         self._calls: BoundedDict[str, AskingCall] = BoundedDict(_MAX_CALLS, lambda _, call: call.task.cancel())
         self._stamp = stamp
 
-    def begin(self, client: str, name: str, arguments: Arguments, work: CallWork) -> AskingCall:
-        """Begin a call of this client."""
-        call = AskingCall(client, name, arguments)
-        call.task = asyncio.create_task(work(call))
-        return call
-
     def keep(self, call: AskingCall) -> str:
         """Keep the call until its client comes back. Return the state that the client has to bring."""
         made = secrets.token_urlsafe(32)
         state = made if self._stamp is None else self._stamp(made)
         self._calls[state] = call
-        call.task.add_done_callback(lambda _: self._forget_later(state))
+        loop = asyncio.get_running_loop()
+        call.task.add_done_callback(lambda _: loop.call_later(_KEPT_SECONDS, self._calls.pop, state, None))
         return state
 
     def take(self, state: str, client: str, name: str, arguments: Arguments) -> AskingCall:
@@ -122,12 +114,8 @@ class AskingCalls:
 
     async def close(self) -> None:
         """Cancel all calls that wait."""
-        waiting: list[Awaitable[ToolResult]] = []
-        for call in self._calls.values():
-            call.task.cancel()
-            waiting.append(call.task)
+        waiting = [call.task for call in self._calls.values()]
+        for task in waiting:
+            task.cancel()
         self._calls.clear()
         await asyncio.gather(*waiting, return_exceptions=True)
-
-    def _forget_later(self, state: str) -> None:
-        asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._calls.pop, state, None)

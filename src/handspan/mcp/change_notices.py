@@ -5,6 +5,7 @@ import contextlib
 from typing import Final
 
 from mcp.server.session import ServerSession
+from msgspec import Struct
 
 from handspan.core.bounded import BoundedDict
 from handspan.core.tasks import Tasks
@@ -12,14 +13,13 @@ from handspan.core.tasks import Tasks
 _MAX_SESSIONS: Final = 1000
 
 
-class _NotifiedSession:
+class _NotifiedSession(Struct, eq=False):
     """A session, and whether it still has to be told of a change."""
 
-    def __init__(self, session: ServerSession) -> None:
-        self.session = session
-        self.is_due = False
-        self.task: asyncio.Task[None] | None = None
-        """Sends the notices now. It waits as long as the client does not read."""
+    session: ServerSession
+    is_due: bool = False
+    task: asyncio.Task[None] | None = None
+    """Sends the notices now. It waits as long as the client does not read."""
 
 
 class ChangeNotices:
@@ -31,11 +31,7 @@ class ChangeNotices:
 
     def add(self, name: str, session: ServerSession) -> None:
         """Remember the session. The oldest ones are forgotten: the SDK does not say when a session ends."""
-        known = self._sessions.get(name)
-        if known is not None:
-            known.session = session
-            return
-        self._sessions[name] = _NotifiedSession(session)
+        self._sessions.setdefault(name, _NotifiedSession(session)).session = session
 
     def send(self) -> None:
         """Begin to tell all sessions that tools and prompts may have changed."""

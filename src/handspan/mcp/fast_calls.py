@@ -8,7 +8,6 @@ answers with the errors.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,9 +20,9 @@ from handspan.core.fast import IS_FAST
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.answers import encode_result, failure_meta, is_structured
+from handspan.mcp.asgi import AsgiApp, Receive, Scope, Send
 from handspan.mcp.fast_response import ClientWatch, PlainResponse
 from handspan.mcp.offer import ClientRequest, McpOffer
-from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 
 _VERSION: Final = b"mcp-protocol-version"
 _METHOD: Final = b"mcp-method"
@@ -72,7 +71,8 @@ class FastCalls:
     ) -> None:
         """`server` is what each result says about the server.
 
-        `is_plain` gets the name of a tool, and returns whether no header has to repeat an argument of that tool.
+        `is_plain` gets the name of a tool. It returns True if all its arguments stand in the body alone: a tool may ask
+        that a header repeats one.
         """
         self._offer = offer
         self._is_plain = is_plain
@@ -80,8 +80,8 @@ class FastCalls:
         self._meta = {SERVER_INFO_META_KEY: dict(server)}
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if not IS_FAST or scope["method"] != "POST" or not _is_modern_call(scope["headers"]):
+        """Answer one request. A header names the method: the newer era requires that."""
+        if not IS_FAST or scope["method"] != "POST" or (_METHOD, b"tools/call") not in scope["headers"]:
             await self._library(scope, receive, send)
             return
         message = await receive()
@@ -96,20 +96,13 @@ class FastCalls:
             return False
         response = PlainResponse(send)
         with suppress(_Disconnected):
-            result = await _while_connected(self._call(call, scope), receive, response)
+            request = ClientRequest(scope, no_progress, None)
+            work = self._offer.call_tool(call.params.name, call.params.arguments, request)
+            result = await _while_connected(work, receive, response)
             meta = {**failure_meta(result), **self._meta} if isinstance(result, Failure) else self._meta
             answer = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": meta}}
             await response.end(msgspec.json.encode(answer))
         return True
-
-    async def _call(self, call: PlainCall, scope: Scope) -> ToolResult:
-        request = ClientRequest(scope, no_progress, None)
-        return await self._offer.call_tool(call.params.name, call.params.arguments, request)
-
-
-def _is_modern_call(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a header names the method `tools/call`: the newer era requires this header."""
-    return any(name == _METHOD and value == b"tools/call" for name, value in headers)
 
 
 def _read(headers: list[tuple[bytes, bytes]], body: bytes) -> PlainCall | None:
@@ -169,7 +162,7 @@ async def _while_connected(work: Awaitable[ToolResult], receive: Receive, respon
     """Return the outcome of `work`. Cancel it and raise `_Disconnected` when the client leaves meanwhile."""
     task = asyncio.current_task()
     assert task is not None
-    watch = ClientWatch(response, partial(_wait_for_end, receive), task.cancel)
+    watch = ClientWatch(response, receive, task.cancel)
     try:
         return await work
     except asyncio.CancelledError:
@@ -179,8 +172,3 @@ async def _while_connected(work: Awaitable[ToolResult], receive: Receive, respon
         raise
     finally:
         watch.end()
-
-
-async def _wait_for_end(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,11 +1,11 @@
 """The response to one call over HTTP, for the short way of plain calls; and the watch over its client."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from handspan.core.tasks import Tasks
-from handspan.mcp.shell import Send
+from handspan.mcp.asgi import Receive, Send
 
 _WATCH_SECONDS: Final = 0.05
 """How long a call runs before its client is watched."""
@@ -45,15 +45,10 @@ class ClientWatch:
     The watch begins after a moment: most calls are over before, and a task for each would cost more than the call.
     """
 
-    def __init__(
-        self,
-        response: PlainResponse,
-        wait_for_end: Callable[[], Coroutine[Any, Any, None]],
-        leave: Callable[[], object],
-    ) -> None:
-        """`wait_for_end` returns when the client has left; then `leave` is called."""
+    def __init__(self, response: PlainResponse, receive: Receive, leave: Callable[[], object]) -> None:
+        """`receive` gets the messages of the client. When it has left, `leave` is called."""
         self._response = response
-        self._wait_for_end = wait_for_end
+        self._receive = receive
         self._leave = leave
         self.has_left = False
         self._tasks = Tasks()
@@ -69,7 +64,8 @@ class ClientWatch:
         self._tasks.start(self._watch())
 
     async def _watch(self) -> None:
-        await self._wait_for_end()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
         self.has_left = True
         self._leave()
 

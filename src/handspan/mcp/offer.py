@@ -92,21 +92,15 @@ class ProviderOffer:
         except (Exception, SystemExit) as error:  # code of the provider: a tool that exits must not end the server
             return Failure("execution_failed", str(error) or type(error).__name__)
 
-    async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:
-        """Return none."""
+    async def list_prompts(self, request: ClientRequest) -> tuple[()]:
+        """Return none: a provider has only tools."""
         return ()
+
+    list_resources = list_templates = list_prompts
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> str:
         """Raise `ToolError`: a provider has no prompts."""
         raise ToolError("tool_not_found", f"There is no prompt {name!r}.")
-
-    async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]:
-        """Return none."""
-        return ()
-
-    async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]:
-        """Return none."""
-        return ()
 
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
         """Raise `ToolError`: a provider has no resources."""

@@ -25,7 +25,6 @@ class ProgressSender:
         self._count = 0
         self._newest: tuple[float, float | None, str | None] | None = None
         """Progress, total and message of the newest report; None when it is sent."""
-        self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._has_reports = False
@@ -37,20 +36,21 @@ class ProgressSender:
         self._loop.call_soon_threadsafe(self._take, value)
 
     def _take(self, value: Json) -> None:
+        """Note the newest report. One that was not sent yet is replaced."""
         if self._is_over:  # a report of a thread that still runs after its call has timed out
             return
         self._count += 1
-        self._task = self._task or asyncio.create_task(self._send())
         report = value if isinstance(value, dict) else {"message": str(value)}
         done, total = _number(report.get("progress")), _number(report.get("total"))
         text = report.get("message", report.get("text"))
         self._newest = (float(self._count) if done is None else done, total, text if isinstance(text, str) else None)
-        self._wake.set()
+        self._task = self._task or asyncio.create_task(self._send())
 
     async def __aenter__(self) -> "ProgressSender":
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Send the last report: the call is over."""
         try:
             if self._has_reports:
                 await asyncio.sleep(0)  # `_take` runs first for reports that came just now
@@ -60,14 +60,10 @@ class ProgressSender:
                 self._task.cancel()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._send_newest()
+        await self._send()
 
     async def _send(self) -> None:
-        while await self._wake.wait():
-            self._wake.clear()
-            await self._send_newest()
-
-    async def _send_newest(self) -> None:
-        newest, self._newest = self._newest, None
-        if newest is not None:
+        while (newest := self._newest) is not None:
+            self._newest = None
             await self._session.report_progress(*newest)
+        self._task = None

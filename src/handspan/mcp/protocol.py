@@ -1,6 +1,6 @@
 """The MCP protocol around an offer, through the official SDK."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer
-from handspan.core.results import Failure, Success
+from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.answers import (
     encode_prompt,
@@ -29,13 +29,13 @@ from handspan.mcp.answers import (
     read_answer,
     repeats_in_headers,
 )
+from handspan.mcp.asgi import AsgiApp, Receive, Scope, Send
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.change_notices import ChangeNotices
 from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.progress import ProgressSender
 from handspan.mcp.session_bounds import SessionBounds, SessionLimits, client_of
-from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
 
 _T = TypeVar("_T")
@@ -82,7 +82,7 @@ class ProtocolServer:
         self._bus = InMemorySubscriptionBus()
         self._notices = ChangeNotices()
         self._asking = AskingCalls(stamp)
-        self._server: Server[Any] = _ChangingServer(
+        self.sdk: Server[Any] = _ChangingServer(
             name,
             version=version,
             instructions=instructions or None,
@@ -96,19 +96,15 @@ class ProtocolServer:
             on_subscriptions_listen=ListenHandler(self._bus),
             get_tool_input_schema=find_schema,
         )
-        self._server.middleware.clear()  # no tracing: the journal has every call
-
-    @property
-    def sdk(self) -> Server[Any]:
         """The SDK's own server, for what no offer has. Change it before it serves."""
-        return self._server
+        self.sdk.middleware.clear()  # no tracing: the journal has every call
 
     # Serving.
 
     async def serve_stdio(self) -> None:
         """Serve one client over standard input and output, until it closes them."""
         async with stdio_server() as (incoming, outgoing):
-            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
+            await self.sdk.run(incoming, outgoing, self.sdk.create_initialization_options())
 
     @asynccontextmanager
     async def serve_http(
@@ -125,7 +121,7 @@ class ProtocolServer:
         that a client of the older MCP protocol can continue a broken stream; None: nothing is stored.
         """
         http = StreamableHTTPSessionManager(
-            self._server,
+            self.sdk,
             event_store=events,
             retry_interval=None if events is None else _RETRY_MILLISECONDS,
             security_settings=None if hosts is None else _host_rules(hosts),
@@ -135,7 +131,7 @@ class ProtocolServer:
         )
         async with http.run():
             try:
-                stamp: JsonObject = self._server.server_info_stamp
+                stamp: JsonObject = self.sdk.server_info_stamp
                 library = SessionBounds(_trim_headers(http.handle_request), sessions).answer
                 yield FastCalls(self._offer, library, stamp, self._is_plain).answer
             finally:
@@ -156,15 +152,15 @@ class ProtocolServer:
         return schema is not None and not repeats_in_headers(schema)
 
     def _remember(self, ctx: _Context) -> None:
-        """Remember the session of the older era: it is told of changes."""
-        name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
-        self._notices.add(name, ctx.session)
+        """Remember a session of the older era: it is told of changes."""
+        if not _is_modern(ctx):
+            name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
+            self._notices.add(name, ctx.session)
 
     # What clients ask for.
 
     async def _list_tools(self, ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if not _is_modern(ctx):
-            self._remember(ctx)
+        self._remember(ctx)
         tools = await self._offer.list_tools(_request(ctx))
         if self._find_schema is None:
             for tool in tools:
@@ -174,27 +170,24 @@ class ProtocolServer:
     async def _call_tool(
         self, ctx: _Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if not _is_modern(ctx):
-            self._remember(ctx)
+        self._remember(ctx)
         async with ProgressSender(ctx.session) as progress:
-            if params.request_state is not None or _asks_by_result(ctx):
+            if params.request_state is not None or (_is_modern(ctx) and _can_ask(ctx)):  # then it asks by its result
                 return await self._step(self._asking_call(ctx, params), progress.show)
             result = await self._offer.call_tool(params.name, params.arguments or {}, _request(ctx, progress.show))
         return encode_result(result, is_modern=_is_modern(ctx))
 
     def _asking_call(self, ctx: _Context, params: types.CallToolRequestParams) -> AskingCall:
         """Return a new call, or the one that this request brings answers for."""
-        client, name, arguments = _client_id(ctx), params.name, params.arguments or {}
+        scope, name, arguments = _scope(ctx), params.name, params.arguments or {}
+        client = "" if scope is None else client_of(scope)  # over standard input and output there is one client
         if params.request_state is None:
-            scope = None if ctx.request is None else ctx.request.scope
-            return self._asking.begin(
-                client,
-                name,
-                arguments,
-                lambda call: self._offer.call_tool(
-                    name, arguments, ClientRequest(scope, lambda value: call.show(value), call.ask)
-                ),
-            )
+
+            async def run(call: AskingCall) -> ToolResult:
+                request = ClientRequest(scope, lambda value: call.show(value), call.ask)
+                return await self._offer.call_tool(name, arguments, request)
+
+            return AskingCall(client, name, arguments, run)
         try:
             call = self._asking.take(params.request_state, client, name, arguments)
         except ToolError as error:
@@ -217,6 +210,7 @@ class ProtocolServer:
     async def _list_prompts(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        """Answer `prompts/list`."""
         prompts = [
             types.Prompt(
                 name=prompt.name,
@@ -243,6 +237,7 @@ class ProtocolServer:
     async def _list_templates(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
+        """Answer `resources/templates/list`."""
         templates = [
             types.ResourceTemplate(
                 uri_template=found.uri,
@@ -261,32 +256,25 @@ class ProtocolServer:
 
 
 def _request(ctx: _Context, progress: Callable[[Json], None] = lambda _: None) -> ClientRequest:
-    scope = None if ctx.request is None else ctx.request.scope
-    capabilities = ctx.session.client_capabilities
-    can_ask = capabilities is not None and capabilities.elicitation is not None and ctx.session.can_send_request
-    return ClientRequest(scope, progress, _asker(ctx) if can_ask else None)
+    async def ask(text: str, schema: JsonObject) -> Answer:
+        return read_answer(await ctx.session.elicit_form(text, schema, ctx.request_id))
+
+    can_ask = _can_ask(ctx) and ctx.session.can_send_request
+    return ClientRequest(_scope(ctx), progress, ask if can_ask else None)
+
+
+def _scope(ctx: _Context) -> Scope | None:
+    return None if ctx.request is None else ctx.request.scope
 
 
 def _is_modern(ctx: _Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _asks_by_result(ctx: _Context) -> bool:
-    """Whether the client can ask its person, and gets questions only as answers to its requests."""
+def _can_ask(ctx: _Context) -> bool:
+    """Whether the client can ask its person."""
     capabilities = ctx.session.client_capabilities
-    return _is_modern(ctx) and capabilities is not None and capabilities.elicitation is not None
-
-
-def _client_id(ctx: _Context) -> str:
-    """Return the client that authentication found; empty over standard input and output, which have one client."""
-    return "" if ctx.request is None else client_of(ctx.request.scope)
-
-
-def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:
-    async def ask(text: str, schema: JsonObject) -> Answer:
-        return read_answer(await ctx.session.elicit_form(text, schema, ctx.request_id))
-
-    return ask
+    return capabilities is not None and capabilities.elicitation is not None
 
 
 async def _find_or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None = None) -> _T:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.names import SEPARATOR, split_name
@@ -71,13 +72,7 @@ class CompositeToolProvider:
     async def list_tools(self) -> list[ProvidedTool]:
         """Return the tools of all providers, with their prefixes."""
         return [
-            ProvidedTool(
-                f"{namespace}{SEPARATOR}{tool.name}",
-                tool.description,
-                tool.parameters,
-                tool.annotations,
-                tool.output_schema,
-            )
+            replace(tool, name=f"{namespace}{SEPARATOR}{tool.name}")
             for namespace, provider in self._providers.items()
             for tool in await resolve(provider.list_tools())
         ]

@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
+from handspan.mcp.asgi import AsgiApp, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
 _SESSION: Final = b"mcp-session-id"
@@ -116,10 +116,8 @@ class SessionBounds:
 
     def _drop_expired(self) -> None:
         """Forget the sessions that the library has ended because nothing used them."""
-        now = time.monotonic()
-        for name, session in list(self._sessions.items()):
-            if not session.requests and now - session.used_at > self._limits.idle_timeout:
-                del self._sessions[name]
+        since = time.monotonic() - self._limits.idle_timeout
+        self._sessions = {name: one for name, one in self._sessions.items() if one.requests or one.used_at >= since}
 
     async def _end(self, name: str, scope: Scope) -> None:
         """End a session as its client would: by a request to the library."""

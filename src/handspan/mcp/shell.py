@@ -1,19 +1,16 @@
 """Serves tools to MCP clients: over standard input and output, or as an ASGI application (SPEC C3)."""
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from handspan.core.errors import DefinitionError
 from handspan.core.late_imports import LATE_IMPORTS
 from handspan.core.version import VERSION
+from handspan.mcp.asgi import AsgiApp
 from handspan.mcp.offer import McpOffer, ProviderOffer
 from handspan.mcp.provider import CompositeToolProvider, ToolProvider
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 

@@ -33,6 +33,7 @@ def serve(job_type: type[_Job], work: Callable[[_Job], MediaReply], *, opens_fil
 
 
 def _set_limits(memory: int, seconds: int, *, opens_files: bool) -> None:
+    """Limit memory, CPU time and files of this process. It starts no other process."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # this process ends with the gateway
     limits = {

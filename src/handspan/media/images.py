@@ -60,6 +60,7 @@ def drop_broken_chunks(data: bytes) -> bytes:
 
 
 def _open(job: ImageJob) -> Image.Image:
+    """Return the image, not decoded yet. Raises `ToolError` for other data, and for too many pixels."""
     try:
         image = Image.open(BytesIO(job.data), formats=_FORMATS)
     except UnidentifiedImageError:
@@ -128,7 +129,7 @@ def _warm_up() -> None:
         for mode in ("RGB", "P"):
             with contextlib.suppress(OSError):  # JPEG has no palette
                 data = _save(Image.new(mode, (2, 2)), kind)
-                fit_image(ImageJob(data, ("image/png",), len(data) * 1000, 1, 4))
+                fit_image(ImageJob(data, ("image/png",), len(data) * 1000, edge=1, pixels=4))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -12,18 +13,23 @@ from math import ceil
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
-from handspan.config.settings import MediaSettings
+from handspan.config.tool_settings import MediaSettings
+from handspan.core.artifacts import Artifacts
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageLimits
+from handspan.core.results import Attachment
 from handspan.media.jobs import FittedImage, ImageJob, MediaFailed, MediaReply, PdfJob, PdfText
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read; no artifact is larger."""
 _PIECE: Final = 256 * 1024
-_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG")
+_PASSED: Final = r"PATH|LD_LIBRARY_PATH|LANG|(PYTHON|COVERAGE_).*"
 """What the process gets of the gateway's environment, beside Python's own variables. Keys of models stay out."""
+_UNREADABLE: Final = frozenset(("image/heic", "image/heif"))
+"""Images that Pillow can't read, and some APIs can."""
 _T = TypeVar("_T")
 
 
@@ -44,7 +50,7 @@ class MediaWorkers:
 
     async def fit_image(self, data: bytes, limits: ImageLimits) -> FittedImage:
         """Return the image within these limits."""
-        job = ImageJob(data, tuple(limits.media_types), limits.size, limits.edge, self._settings.pixels)
+        job = ImageJob(data, tuple(limits.media_types), limits.size, limits.edge, pixels=self._settings.pixels)
         reply = await self._run("handspan.media.images", job)
         assert isinstance(reply, FittedImage), "an image job has an image as its reply"
         return reply
@@ -89,6 +95,7 @@ class MediaWorkers:
         return reply
 
     async def _start(self, program: str) -> asyncio.subprocess.Process:
+        """Start the process that does one job. Raises `ToolError` when the system can't."""
         try:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -97,15 +104,34 @@ class MediaWorkers:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if _is_passed(name)},
+                env={name: value for name, value in os.environ.items() if re.fullmatch(_PASSED, name)},
                 start_new_session=True,
             )
         except OSError as error:
             raise ToolError("execution_failed", f"it can't be read now: {error.strerror or error}") from error
 
 
-def _is_passed(name: str) -> bool:
-    return name in _ENVIRONMENT or name.startswith(("PYTHON", "COVERAGE_"))
+class OwnerImages:
+    """Reads the images of one owner, inline ones and artifacts."""
+
+    def __init__(self, artifacts: Artifacts, workers: MediaWorkers, owner: str) -> None:
+        self._artifacts = artifacts
+        self._workers = workers
+        self._owner = owner
+
+    async def read_image(self, image: Attachment, limits: ImageLimits) -> Attachment:
+        """Return the image with its bytes, within the limits. Raises `ToolError` when that can't be done."""
+        data = image.data or await self._load(image)
+        media_type = image.media_type.partition(";")[0].strip().lower()
+        if media_type in _UNREADABLE & limits.media_types and len(data) <= limits.size:
+            return structs.replace(image, data=data)
+        fitted = await self._workers.fit_image(data, limits)
+        return structs.replace(image, data=fitted.data, media_type=fitted.media_type)
+
+    async def _load(self, image: Attachment) -> bytes:
+        if image.artifact is None:
+            raise ToolError("execution_failed", "it is empty")
+        return await self._artifacts.read(image.artifact.id, owner=self._owner)
 
 
 async def _exchange(process: asyncio.subprocess.Process, payload: bytes) -> MediaReply:
@@ -123,7 +149,8 @@ async def _exchange(process: asyncio.subprocess.Process, payload: bytes) -> Medi
     try:
         decoded: MediaReply = msgspec.msgpack.decode(reply, type=MediaReply)
     except msgspec.DecodeError:
-        how = _describe_exit(await _end(process))
+        status = await _end(process)
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         raise ToolError("execution_failed", f"the process that read it ended too early ({how})") from None
     return decoded
 
@@ -134,7 +161,3 @@ async def _end(process: asyncio.subprocess.Process) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # not `process.kill`: it may reap the process, which asyncio awaits
     return await process.wait()
-
-
-def _describe_exit(status: int) -> str:
-    return signal.Signals(-status).name if status < 0 else f"exit status {status}"

@@ -1,12 +1,12 @@
 """Connections to checked addresses only: the network backend of all our HTTP clients (SPEC S2)."""
 
 import asyncio
-import contextlib
 import os
 import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -31,29 +31,22 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 
     The resolver runs on a daemon thread: on the loop's own threads, one that hangs would delay the exit of the process.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Sequence[str]] = loop.create_future()
-
-    def settle(found: Sequence[str] | OSError) -> None:
-        if answer.done():
-            return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
+    answer: Future[Sequence[str]] = Future()
 
     def ask() -> None:
-        found: Sequence[str] | OSError
+        """Look up the addresses on the thread, and give them to `answer`."""
+        if not answer.set_running_or_notify_cancel():
+            return
         try:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-            found = [str(sockaddr[0]) for *_, sockaddr in rows]
-        except (OSError, UnicodeError) as error:  # a name that can't be encoded does not exist
-            found = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, str(error))
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the caller is gone
-            loop.call_soon_threadsafe(settle, found)
+            answer.set_result([str(sockaddr[0]) for *_, sockaddr in rows])
+        except UnicodeError as error:  # a name that can't be encoded does not exist
+            answer.set_exception(socket.gaierror(socket.EAI_NONAME, str(error)))
+        except OSError as error:
+            answer.set_exception(error)
 
     threading.Thread(target=ask, name="handspan-dns", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(answer)
 
 
 class Dialer:
@@ -77,9 +70,12 @@ class Dialer:
         """Return a connection to the first checked address that answers."""
 
         async def connect(address: str, share: float | None) -> "httpcore2.AsyncNetworkStream":
-            return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)
+            return await httpcore2.AnyIOBackend().connect_tcp(
+                address, port, share, local_address, socket_options=socket_options
+            )
 
-        return await self._connect(host, port, timeout, connect, (httpcore2.ConnectError, httpcore2.ConnectTimeout))
+        failures = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
+        return await self._connect(host, port, timeout, connect, failures=failures)
 
     async def open_streams(self, host: str, port: int, timeout: float) -> Streams:
         """Return a plain connection to the first checked address that answers. Raises `ToolError`."""
@@ -89,7 +85,7 @@ class Dialer:
                 return await asyncio.open_connection(address, port)
 
         try:
-            return await self._connect(host, port, timeout, connect, (OSError,))
+            return await self._connect(host, port, timeout, connect, failures=(OSError,))
         except TimeoutError as error:
             raise ToolError("network_error", f"Timeout: {host!r} port {port} did not answer in time.") from error
         except OSError as error:

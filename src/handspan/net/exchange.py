@@ -80,7 +80,8 @@ class Hop(Struct, frozen=True):
             raise ToolError("network_error", text) from error
         hop = replace(self, url=url)
         if (status == 303 and self.method != "HEAD") or (status in (301, 302) and self.method == "POST"):
-            hop = replace(hop, method="GET", body=b"", headers=_drop_prefix(self.headers, "content-"))
+            headers = tuple(pair for pair in self.headers if not pair[0].lower().startswith("content-"))
+            hop = replace(hop, method="GET", body=b"", headers=headers)
         if url.origin != self.url.origin:
             hop = replace(hop, headers=tuple(pair for pair in hop.headers if pair[0].lower() in _HARMLESS))
         return hop
@@ -90,9 +91,8 @@ def check_method(method: str) -> str:
     """Return the method. Raises `ToolError` (`invalid_arguments`) if we do not send it."""
     if method in METHODS:
         return method
-    raise ToolError(
-        "invalid_arguments", f"{method!r:.40} is not a method to send: use one of {', '.join(sorted(METHODS))}."
-    )
+    text = f"{method!r:.40} is not a method to send: use one of {', '.join(sorted(METHODS))}."
+    raise ToolError("invalid_arguments", text)
 
 
 def check_headers(headers: Headers) -> Headers:
@@ -103,14 +103,9 @@ def check_headers(headers: Headers) -> Headers:
         if name.lower() in _SET_BY_CLIENT or name.lower().startswith("proxy-"):
             raise ToolError("invalid_arguments", f"The header {name!r} is set by the client itself: leave it out.")
         if re.search(_BAD_IN_VALUE, value):
-            raise ToolError(
-                "invalid_arguments", f"The value of header {name!r} holds a line break or another control character."
-            )
+            text = f"The value of header {name!r} holds a line break or another control character."
+            raise ToolError("invalid_arguments", text)
     return tuple((name, value.strip(" \t")) for name, value in headers)
-
-
-def _drop_prefix(headers: Headers, prefix: str) -> Headers:
-    return tuple(pair for pair in headers if not pair[0].lower().startswith(prefix))
 
 
 def network_error(url: Url, error: Exception) -> ToolError:
@@ -125,6 +120,7 @@ def describe_http_error(error: "httpx2.RequestError") -> str:
 
 
 def _explain(place: str, error: Exception) -> str:
+    """Return why a request failed, for people and models, with what to do."""
     match error, _first_cause(error):
         case httpx2.TimeoutException(), _:
             return f"Timeout: {place} did not answer in time. Try again later."

@@ -8,7 +8,6 @@ one command: it is bounded in connections and bytes, and ends with the command.
 import asyncio
 import contextlib
 import socket
-from types import TracebackType
 from typing import Final, Self
 
 import h11
@@ -60,9 +59,7 @@ class ForwardProxy:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
@@ -73,7 +70,7 @@ class ForwardProxy:
 
     def serve(self, listener: socket.socket) -> None:
         """Accept connections from this listening socket, which is the proxy's from now on."""
-        listener.setblocking(False)
+        listener.setblocking(False)  # noqa: FBT003 - its only parameter
         self._listener = listener
         self._listen()
 
@@ -108,6 +105,7 @@ class ForwardProxy:
         self._listen()
 
     async def _serve_connection(self, connection: socket.socket) -> None:
+        """Answer the requests of one connection, until either end closes it."""
         streams = await asyncio.open_connection(sock=connection)
         try:
             client = HttpLink(h11.SERVER, streams, self._count, self._turns)
@@ -127,7 +125,8 @@ class ForwardProxy:
             return
         try:
             url = _requested_url(request)
-            streams = await self._dial(url)
+            async with self._dials:
+                streams = await self._guard.open_streams(url.host, url.port)
         except ToolError as error:
             self._note(error.message)
             await refuse(client, error)
@@ -139,10 +138,6 @@ class ForwardProxy:
                 await pass_request(client, request, url, HttpLink(h11.CLIENT, streams, self._count, self._turns))
         finally:
             streams[1].transport.abort()
-
-    async def _dial(self, url: Url) -> Streams:
-        async with self._dials:
-            return await self._guard.open_streams(url.host, url.port)
 
     async def _tunnel(self, client: HttpLink, upstream: Streams, url: Url) -> None:
         """Pass bytes both ways. They must be TLS: other protocols, such as ssh and mail, stay closed."""

@@ -117,9 +117,8 @@ class NetGuard:
         transport = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False)
         if not isinstance(getattr(transport, "_pool", None), httpcore2.AsyncConnectionPool):
             # The one private attribute that we rely on. Without it no connection would be checked: so make no client.
-            raise ToolError(
-                "internal_error", "This version of httpx2 has no place for the network guard; install the pinned one."
-            )
+            text = "This version of httpx2 has no place for the network guard; install the pinned one."
+            raise ToolError("internal_error", text)
         dialer = cast("httpcore2.AsyncNetworkBackend", Dialer(self._rules, self._resolve))
         transport._pool = httpcore2.AsyncConnectionPool(
             ssl_context=self._tls,
@@ -153,10 +152,8 @@ async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimit
             if hop is first:
                 raise
             raise ToolError(error.code, f"{first.url} redirects to {hop.url}. {error.message}") from error
-    raise ToolError(
-        "network_error",
-        f"{first.url} redirects more than {limits.redirects} times, at last to {hop.url}. Ask for that URL.",
-    )
+    text = f"{first.url} redirects more than {limits.redirects} times, at last to {hop.url}. Ask for that URL."
+    raise ToolError("network_error", text)
 
 
 async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: RequestLimits) -> Fetched | Hop:
@@ -174,6 +171,7 @@ async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: RequestLimits) -
 
 
 async def _read(response: "httpx2.Response", url: Url, limit: int) -> Fetched:
+    """Return the response with at most `limit` bytes of its body."""
     body = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
@@ -188,7 +186,5 @@ async def _refuse_stacked_codings(response: "httpx2.Response") -> None:
     """Raise `ToolError` for gzip in gzip: it can turn a few bytes into hours of work, and no honest server sends it."""
     codings = response.headers.get_list("content-encoding", split_commas=True)
     if len([coding for coding in codings if coding.strip().lower() not in ("", "identity")]) > 1:
-        raise ToolError(
-            "network_error",
-            f"Protocol error: {response.url.host!r} sent a body with stacked content codings ({', '.join(codings)}).",
-        )
+        text = f"Protocol error: {response.url.host!r} sent a body with stacked content codings ({', '.join(codings)})."
+        raise ToolError("network_error", text)

@@ -9,10 +9,11 @@ it. `enabled = false` switches the rules off, but not the strict parse of URLs.
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from functools import partial
+from ipaddress import IPv6Address, ip_network
 from typing import Final, TypeVar
 
-from handspan.config.settings import UrlPolicy
+from handspan.config.tool_settings import UrlPolicy
 from handspan.core.errors import ConfigError, ToolError
 from handspan.net.addresses import METADATA_NAMES, PRIVATE_KINDS, is_metadata, special_kind
 from handspan.net.urls import IpAddress, address_of, parse_host, parse_port
@@ -21,8 +22,6 @@ __all__ = ["HostList", "UrlPolicy", "UrlRules"]
 
 ALLOWED_SETTING: Final = "tools.url_policy.allowed_domains"
 BLOCKED_SETTING: Final = "tools.url_policy.blocked_domains"
-
-
 _ENTRY: Final = r"(?P<host>\[[^\[\]]*\]|[^\[\]:/@%\\]+)(?::(?P<port>[0-9]{1,5}))?"
 
 
@@ -31,7 +30,9 @@ class HostList:
 
     def __init__(self, entries: tuple[str, ...], setting: str) -> None:
         self.setting = setting
-        self._networks = tuple(_parse(_parse_network, entry, setting) for entry in entries if "/" in entry)
+        self._networks = tuple(
+            _parse(partial(ip_network, strict=False), entry, setting) for entry in entries if "/" in entry
+        )
         self._hosts = frozenset(_parse(_parse_entry, entry, setting) for entry in entries if "/" not in entry)
 
     def names(self, host: str, port: int) -> bool:
@@ -121,7 +122,3 @@ def _parse_entry(entry: str) -> tuple[str, int | None]:
     if parts is None:
         raise ValueError("it is not a host with an optional port")
     return parse_host(parts["host"]), parse_port(parts["port"]) if parts["port"] else None
-
-
-def _parse_network(entry: str) -> IPv4Network | IPv6Network:
-    return ip_network(entry, strict=False)

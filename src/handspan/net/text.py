@@ -49,7 +49,7 @@ def decode_text(body: bytes, content_type: str) -> str | None:
     if charset is None:
         if b"\0" in body[:_SAMPLE]:
             return None
-        charset = _guess_charset(body, is_text)
+        charset = _guess_charset(body, is_text=is_text)
     return None if charset is None else body.decode(charset, "replace").removeprefix("\ufeff")
 
 
@@ -76,7 +76,7 @@ def _known_charset(label: str) -> str | None:
     return _BROWSER_CHARSETS.get(name, name) if name in _CHARSETS else None
 
 
-def _guess_charset(body: bytes, is_text: bool) -> str | None:
+def _guess_charset(body: bytes, *, is_text: bool) -> str | None:
     """Return UTF-8 if the bytes are valid UTF-8; else a guess by the letters; else None if it may not be text."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(body)  # not final: the body may end inside a character

@@ -52,10 +52,8 @@ def parse_url(text: str) -> Url:
         return _parse(text)
     except ValueError as error:
         shown = text if len(text) <= 200 else text[:200] + "…"
-        raise ToolError(
-            "invalid_arguments",
-            f"Not a usable URL: {shown!r}: {error}. Give an absolute URL such as 'https://example.com/page'.",
-        ) from error
+        problem = f"Not a usable URL: {shown!r}: {error}. Give an absolute URL such as 'https://example.com/page'."
+        raise ToolError("invalid_arguments", problem) from error
 
 
 def resolve_location(base: Url, location: str) -> Url:
@@ -97,6 +95,7 @@ def address_of(host: str) -> IpAddress | None:
 
 
 def _parse(text: str) -> Url:
+    """Return the parts of this URL. Raises `ValueError` for everything that two programs could read in two ways."""
     if len(text) > MAX_URL_LENGTH:
         raise ValueError(f"it is longer than {MAX_URL_LENGTH} characters")
     if found := re.search(_FORBIDDEN_ASCII if text.isascii() else _FORBIDDEN, text):
@@ -107,10 +106,11 @@ def _parse(text: str) -> Url:
     if parts is None or (scheme := parts["scheme"].lower()) not in DEFAULT_PORTS:
         raise ValueError("url must start with http:// or https://")
     host, port = _parse_authority(parts["authority"], scheme)
-    return Url(scheme, host, port, parts["path"] or "/", parts["query"] or "")
+    return Url(scheme, host, port, parts["path"] or "/", query=parts["query"] or "")
 
 
 def _parse_authority(authority: str, scheme: str) -> tuple[str, int]:
+    """Return host and port. Raises `ValueError`."""
     if "@" in authority:
         raise ValueError("it holds a user name or password; send an Authorization header instead")
     if "%" in authority:

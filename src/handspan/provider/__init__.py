@@ -2,7 +2,7 @@
 
 Holds:   `provider.py` (`Provider`: tools by a decorator, and the answer to each request); read it first. `access.py`:
          which programs may read, `answers.py`: how often, and answers that are given again. `server.py` serves a
-         provider on a Unix socket (`socket_file.py`), `peer.py` knows the program at the other end, `command.py` is the
+         provider on a Unix socket, `peer.py` knows the program at the other end, `command.py` is the
          provider's own command line. For consumers: `manifests.py` finds providers, `connection.py` calls one,
          `launch.py` starts one.
 Imports: wire, core. Beside what these need, `h11`: a parser of HTTP, for both ends.

@@ -112,7 +112,7 @@ class Grants:
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._stamp = None
+            self._stamp = None  # read anew: two changes in one tick of the clock have the same stamp
             found = self.load()
             changed = GrantFile(dict(found.granted), list(found.waiting))
             yield changed
@@ -153,11 +153,7 @@ class AccessGate:
         is_admitted = access.others == "admit" or _is_named(access.allow, consumer)
         if grant is None and not is_admitted:
             raise self._refusal(consumer)
-        return self._with_view(consumer, grant)
-
-    def _with_view(self, consumer: Consumer, grant: Grant | None) -> Consumer:
-        """Return the consumer, with whether it gets coarser data."""
-        is_coarse = _is_named(self._access.coarse, consumer) or (grant is not None and grant.is_coarse)
+        is_coarse = _is_named(access.coarse, consumer) or (grant is not None and grant.is_coarse)
         return Consumer(consumer.uid, consumer.pid, consumer.program, is_coarse)
 
     def _refusal(self, consumer: Consumer) -> ProviderError:

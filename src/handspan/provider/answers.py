@@ -68,6 +68,7 @@ class AnswerMemory:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, key: CallKey, run: Callable[[], Awaitable[CetpResponse]]) -> CetpResponse:
+        """Run the call, and remember its answer for a request that comes again."""
         try:
             answer = await run()
         finally:

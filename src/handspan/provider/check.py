@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from handspan.core.errors import DefinitionError, WireError
 from handspan.core.schema import Validator
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, encode
 from handspan.provider.connection import PATH, CallFailed, HttpResponse, ProviderSocket
 from handspan.wire import strict_json
 from handspan.wire.cetp import (
@@ -22,7 +22,6 @@ from handspan.wire.cetp import (
     CetpRequest,
     CetpSuccess,
     ProviderTool,
-    encode_message,
     execute_request,
     read_bundle,
     read_info,
@@ -52,14 +51,14 @@ async def check_provider(calls: ProviderSocket, path: Path) -> AsyncIterator[Che
     for found in _check_file(path):
         yield found
     try:
-        listed = await _exchange(calls, "POST", PATH, encode_message(CetpRequest(LIST_TOOLS)))
+        listed = await _exchange(calls, "POST", PATH, encode(CetpRequest(LIST_TOOLS)))
     except CallFailed as error:
         yield CheckResult("6.5", "wrong", f"list_tools has no answer: {error}")
         return
     tools: list[ProviderTool] = []
     for found in _check_list(listed, tools):
         yield found
-    async for found in _check_methods(calls, listed):
+    for found in await _check_methods(calls, listed):
         yield found
     async for found in _check_calls(calls, tools):
         yield found
@@ -68,6 +67,7 @@ async def check_provider(calls: ProviderSocket, path: Path) -> AsyncIterator[Che
 
 
 def _check_file(path: Path) -> Iterator[CheckResult]:
+    """Yield whether only this user can reach the socket."""
     try:
         modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
     except OSError as error:
@@ -106,6 +106,7 @@ def _check_list(response: HttpResponse, tools: list[ProviderTool]) -> Iterator[C
 
 
 def _check_tool(tool: ProviderTool) -> Iterator[CheckResult]:
+    """Yield what is wrong with one tool of the list."""
     try:
         Validator(tool.parameters)
     except DefinitionError as error:
@@ -119,17 +120,19 @@ def _check_tool(tool: ProviderTool) -> Iterator[CheckResult]:
 # What it answers.
 
 
-async def _check_methods(calls: ProviderSocket, listed: HttpResponse) -> AsyncIterator[CheckResult]:
-    response = await _send(calls, encode_message(CetpRequest(GET_PROVIDER_INFO)))
-    for found in _check_response(GET_PROVIDER_INFO, response):
-        yield found
-    yield _check_info(response)
-    unknown = await _send(calls, encode_message(CetpRequest(_ODD_NAME)))
-    yield _expect("1.5", "an unknown method", unknown, "TOOL_NOT_FOUND")
+async def _check_methods(calls: ProviderSocket, listed: HttpResponse) -> list[CheckResult]:
+    """Return what is right and wrong in how the provider treats methods and fields."""
+    info = await _send(calls, encode(CetpRequest(GET_PROVIDER_INFO)))
+    unknown = await _send(calls, encode(CetpRequest(_ODD_NAME)))
     more = await _send(calls, b'{"method": "list_tools", "extras": null, "unknown_field": {}}')
     is_ignored = _kind(more) == _kind(listed)
-    text = "an unknown field in a request is ignored" if is_ignored else "an unknown field in a request is not ignored"
-    yield CheckResult("1.1", "ok" if is_ignored else "wrong", text)
+    text = f"an unknown field in a request is {'ignored' if is_ignored else 'not ignored'}"
+    return [
+        *_check_response(GET_PROVIDER_INFO, info),
+        _check_info(info),
+        _expect("1.5", "an unknown method", unknown, "TOOL_NOT_FOUND"),
+        CheckResult("1.1", "ok" if is_ignored else "wrong", text),
+    ]
 
 
 def _kind(response: HttpResponse | None) -> str:
@@ -139,6 +142,7 @@ def _kind(response: HttpResponse | None) -> str:
 
 
 def _check_info(response: HttpResponse | None) -> CheckResult:
+    """Return whether the answer to `get_provider_info` is right."""
     answer = read_bundle(_json(response))
     if isinstance(answer, CetpError):
         is_missing, is_guarded = answer.error_code == "TOOL_NOT_FOUND", answer.error_code in _GUARDED
@@ -153,6 +157,7 @@ def _check_info(response: HttpResponse | None) -> CheckResult:
 
 
 async def _check_calls(calls: ProviderSocket, tools: list[ProviderTool]) -> AsyncIterator[CheckResult]:
+    """Yield what is right and wrong in the answers to calls that can't succeed."""
     name = tools[0].name if tools else _ODD_NAME
     expected: CetpCode = "INVALID_ARGS" if tools else "TOOL_NOT_FOUND"
     wrong: list[tuple[str, CetpCode, JsonObject | None]] = [
@@ -162,14 +167,14 @@ async def _check_calls(calls: ProviderSocket, tools: list[ProviderTool]) -> Asyn
         ("args that is no object", expected, {"tool_name": name, "args": "[1]"}),
     ]
     for what, code, extras in wrong:
-        response = await _send(calls, encode_message(CetpRequest(EXECUTE_TOOL, extras)))
+        response = await _send(calls, encode(CetpRequest(EXECUTE_TOOL, extras)))
         for found in _check_response(what, response):
             yield found
         yield _expect("1.6", what, response, code, *_GUARDED)
     for tool in tools:
         arguments = _unfit_arguments(tool)
         if arguments is not None:
-            response = await _send(calls, encode_message(execute_request(tool.name, arguments)))
+            response = await _send(calls, encode(execute_request(tool.name, arguments)))
             what = f"{tool.name} with arguments that do not fit its schema"
             yield _expect("1.6", what, response, "INVALID_ARGS", *_GUARDED)
 
@@ -187,7 +192,8 @@ def _unfit_arguments(tool: ProviderTool) -> JsonObject | None:
 
 
 async def _check_http(calls: ProviderSocket) -> AsyncIterator[CheckResult]:
-    good = encode_message(CetpRequest(LIST_TOOLS))
+    """Yield what is right and wrong in the answers to requests that are no proper HTTP of CETP."""
+    good = encode(CetpRequest(LIST_TOOLS))
     for what, method, target, body, statuses in (
         ("a body that is no JSON", "POST", PATH, b"list_tools", (400,)),
         ("a body without a method", "POST", PATH, b"{}", (400,)),
@@ -215,27 +221,19 @@ def _check_response(what: str, response: HttpResponse | None) -> Iterator[CheckR
         yield CheckResult("6.5", "wrong", f"{what} gets HTTP status {response.status}: errors have 200, too")
     if not response.headers.get("content-type", "").startswith("application/json"):
         yield CheckResult("6.5", "warning", f"{what}: the Content-Type is not application/json")
-    value = _json(response)
-    if not isinstance(value, dict):
-        value = {}
-    match value:
+    match _json(response):
         case {"status": "success", "data": str()}:
             return
         case {"status": "success"}:
             yield CheckResult("2.1", "wrong", f"{what}: data must be a string that holds JSON")
-        case {"status": "error", "error_code": str(), "error_message": str()}:
-            yield from _check_hint(what, value)
+        case {"status": "error", "error_code": str(code), "error_message": str(), **more}:
+            if code == "AUTH_REQUIRED" and not more.get("resolution_hint"):
+                text = f"{what}: AUTH_REQUIRED has no resolution_hint, so no person knows what to do"
+                yield CheckResult("2.4", "warning", text)
         case {"status": "error"}:
             yield CheckResult("2.3", "wrong", f"{what}: an error has the texts error_code and error_message")
         case _:
             yield CheckResult("2.5", "wrong", f"{what}: the answer has no status 'success' or 'error'")
-
-
-def _check_hint(what: str, error: JsonObject) -> Iterator[CheckResult]:
-    if error["error_code"] == "AUTH_REQUIRED" and not error.get("resolution_hint"):
-        yield CheckResult(
-            "2.4", "warning", f"{what}: AUTH_REQUIRED has no resolution_hint, so no person knows what to do"
-        )
 
 
 def _expect(clause: str, what: str, response: HttpResponse | None, *codes: CetpCode) -> CheckResult:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,16 +20,17 @@ from handspan.core.errors import ConfigError, HandspanError
 from handspan.provider.access import Grants
 from handspan.provider.launch import is_listening
 from handspan.provider.manifests import install_manifest, remove_manifest
-from handspan.provider.provider import Provider
-from handspan.provider.server import ProviderServer
-from handspan.provider.socket_file import AlreadyServed
+from handspan.provider.server import AlreadyServed, ProviderServer
 from handspan.wire.cetp_manifest import ProviderManifest, encode_manifest, socket_path
+
+if TYPE_CHECKING:
+    from handspan.provider.provider import Provider
 
 _TAKEOVER_SECONDS = 5.0
 """How long a process that is about to end may still hold the socket."""
 
 
-def run_command(provider: Provider, argv: Sequence[str] | None = None, before: Sequence[str] = ()) -> int:
+def run_command(provider: "Provider", argv: Sequence[str] | None = None, before: Sequence[str] = ()) -> int:
     """Run the command that the person or a consumer gave. Return the exit code."""
     options = _parser(provider).parse_args(argv)
     options.before = before
@@ -39,7 +41,8 @@ def run_command(provider: Provider, argv: Sequence[str] | None = None, before: S
         return 1
 
 
-def _parser(provider: Provider) -> argparse.ArgumentParser:
+def _parser(provider: "Provider") -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=f"{provider.manifest.name}: read-only tools for AI agents (CETP).")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="answer consumers until stopped")
@@ -59,7 +62,7 @@ def _parser(provider: Provider) -> argparse.ArgumentParser:
     return parser
 
 
-def manifest_of(provider: Provider, before: Sequence[str] = ()) -> ProviderManifest:
+def manifest_of(provider: "Provider", before: Sequence[str] = ()) -> ProviderManifest:
     """Return a manifest that starts this program, with these arguments before the command. Raises `ConfigError`."""
     started = vars(sys.modules["__main__"]).get("__file__")
     if started is None:
@@ -70,9 +73,10 @@ def manifest_of(provider: Provider, before: Sequence[str] = ()) -> ProviderManif
     return msgspec.structs.replace(provider.manifest, exec=[*program, "serve"], authorize=asks)
 
 
-def _serve(provider: Provider, options: argparse.Namespace) -> int:
+def _serve(provider: "Provider", options: argparse.Namespace) -> int:
+    """Serve on the socket of the consumer that started us or, without one, on the app's own."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    given = os.environ.get("CETP_SOCKET", "")
+    given = os.environ.get("CETP_SOCKET", "")  # set by a consumer that starts us: then end when there are no calls
     path = options.socket or (Path(given) if given else socket_path(provider.manifest, os.environ))
     idle = options.idle if options.idle is not None else provider.idle if given else 0.0
     try:
@@ -82,13 +86,14 @@ def _serve(provider: Provider, options: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve_until_stopped(provider: Provider, path: Path, idle: float) -> None:
+async def _serve_until_stopped(provider: "Provider", path: Path, idle: float) -> None:
+    """Serve until a signal comes or, with `idle`, until no call has come for so many seconds."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(provider.close)
-        server = await stack.enter_async_context(await _free_server(provider, path))
+        server = await stack.enter_async_context(await _open_server(provider, path))
         logging.getLogger(__name__).info("%s listens on %s", provider.manifest.id, path)
         waits: list[asyncio.Task[object]] = [asyncio.create_task(stop.wait())]
         if idle:
@@ -98,7 +103,7 @@ async def _serve_until_stopped(provider: Provider, path: Path, idle: float) -> N
             wait.cancel()
 
 
-async def _free_server(provider: Provider, path: Path) -> ProviderServer:
+async def _open_server(provider: "Provider", path: Path) -> ProviderServer:
     """Return a server that has the socket. A process that is about to end gets a moment to release it."""
     until = time.monotonic() + _TAKEOVER_SECONDS
     while True:
@@ -112,7 +117,8 @@ async def _free_server(provider: Provider, path: Path) -> ProviderServer:
         await asyncio.sleep(0.05)
 
 
-def _authorize(provider: Provider, options: argparse.Namespace) -> int:
+def _authorize(provider: "Provider", options: argparse.Namespace) -> int:
+    """Let the person decide which programs may read. Return the exit code."""
     grants = provider.grants
     if options.list:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(grants.load()), indent=2).decode() + "\n")
@@ -128,7 +134,7 @@ def _authorize(provider: Provider, options: argparse.Namespace) -> int:
     return 0 if all(outcomes) else 1
 
 
-def _decide(provider: Provider, grants: Grants, program: str, options: argparse.Namespace) -> bool:
+def _decide(provider: "Provider", grants: Grants, program: str, options: argparse.Namespace) -> bool:
     """Allow one program, if the person says so. Return whether it is allowed."""
     if not options.yes and not _ask(f"May {program} read from {provider.manifest.name}?"):
         return False
@@ -147,18 +153,18 @@ def _ask(question: str) -> bool:
     return False
 
 
-def _install(provider: Provider, options: argparse.Namespace) -> int:
+def _install(provider: "Provider", options: argparse.Namespace) -> int:
     sys.stdout.write(f"{install_manifest(manifest_of(provider, options.before), os.environ)}\n")
     return 0
 
 
-def _remove(provider: Provider, _: argparse.Namespace) -> int:
+def _remove(provider: "Provider", _: argparse.Namespace) -> int:
     if remove_manifest(provider.manifest.id, os.environ) is None:
         sys.stderr.write("It is not installed.\n")
         return 1
     return 0
 
 
-def _print_manifest(provider: Provider, options: argparse.Namespace) -> int:
+def _print_manifest(provider: "Provider", options: argparse.Namespace) -> int:
     sys.stdout.write(encode_manifest(manifest_of(provider, options.before)).decode())
     return 0

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import h11
+from msgspec import Struct
 
 from handspan.core.errors import HandspanError
+from handspan.core.values import encode
 from handspan.provider.peer import peer_of
 from handspan.wire.cetp import (
     REQUEST_BYTES,
@@ -15,9 +17,8 @@ from handspan.wire.cetp import (
     CetpError,
     CetpRequest,
     CetpResponse,
-    encode_message,
+    no_response_error,
     read_response,
-    unanswered,
 )
 
 PATH: Final = "/cetp"
@@ -41,13 +42,12 @@ class AnswerTooLarge(CallFailed):
     """A response has more bytes than the consumer takes. To ask again would bring the same."""
 
 
-class HttpResponse:
+class HttpResponse(Struct, frozen=True):
     """The answer to one HTTP request."""
 
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
+    status: int
+    headers: dict[str, str]
+    body: bytes
 
 
 class ProviderSocket:
@@ -61,7 +61,7 @@ class ProviderSocket:
 
     async def call(self, request: CetpRequest, timeout: float | None = None) -> CetpResponse:
         """Return the provider's response; without a response, the error of cetp.md 2.6."""
-        body = encode_message(request)
+        body = encode(request)
         if len(body) > REQUEST_BYTES:
             text = f"The request has {len(body):,} bytes, and at most {REQUEST_BYTES:,} are sent: ask with less"
             return CetpError("INVALID_ARGS", text)
@@ -69,13 +69,13 @@ class ProviderSocket:
             async with asyncio.timeout(timeout):
                 response = await self.exchange("POST", PATH, body)
         except TimeoutError:
-            return unanswered(self._provider, f"no answer within {timeout:g} seconds")
+            return no_response_error(self._provider, f"no answer within {timeout:g} seconds")
         except AnswerTooLarge as error:
             return CetpError("INTERNAL_ERROR", f"The call of {self._provider} is not tried again: {error}")
         except CallFailed as error:
-            return unanswered(self._provider, str(error))
+            return no_response_error(self._provider, str(error))
         if response.status != 200:
-            return unanswered(self._provider, f"it answered with HTTP status {response.status}")
+            return no_response_error(self._provider, f"it answered with HTTP status {response.status}")
         return read_response(response.body)
 
     async def exchange(self, method: str, target: str, body: bytes) -> HttpResponse:
@@ -94,6 +94,7 @@ class ProviderSocket:
             self._idle.pop().close()
 
     async def _use(self, connection: "_Connection", method: str, target: str, body: bytes) -> HttpResponse:
+        """Return the response to a request on this connection. The next request may use the connection again."""
         try:
             response = await connection.exchange(method, target, body, self._response_bytes)
         except BaseException:
@@ -106,6 +107,7 @@ class ProviderSocket:
         return response
 
     async def _connect(self) -> "_Connection":
+        """Return a new connection. Raises `CallFailed`, also for a socket of another user."""
         try:
             reader, writer = await asyncio.open_unix_connection(self._path)
         except OSError as error:
@@ -136,7 +138,7 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             raise CallFailed(f"it does not speak HTTP: {error}") from None
         except OSError as error:
-            raise self._cut_off(error.strerror or "the connection broke") from None
+            raise self._cut_off_error(error.strerror or "the connection broke") from None
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         return HttpResponse(head.status_code, headers, received)
 
@@ -157,6 +159,7 @@ class _Connection:
         self._writer.write(b"".join(part for part in parts if part))
 
     async def _receive(self, most: int) -> tuple[h11.Response, bytes]:
+        """Return the response: its head and at most `most` bytes. Raises `CallFailed`."""
         head: h11.Response | None = None
         parts: list[bytes] = []
         size = 0
@@ -174,14 +177,14 @@ class _Connection:
                 case h11.EndOfMessage() if head is not None:
                     return head, b"".join(parts)
                 case h11.ConnectionClosed():
-                    raise self._cut_off("the connection was closed")
+                    raise self._cut_off_error("the connection was closed")
 
     async def _read_more(self, *, is_begun: bool) -> None:
         data = await self._reader.read(_CHUNK)
         if not data and not is_begun:
-            raise self._cut_off("the connection was closed")
+            raise self._cut_off_error("the connection was closed")
         self._http.receive_data(data)
 
-    def _cut_off(self, reason: str) -> CallFailed:
+    def _cut_off_error(self, reason: str) -> CallFailed:
         """Return the error for a connection that ended before the answer."""
         return CallFailed(f"{reason} before the answer came", is_stale=self._uses > 1)

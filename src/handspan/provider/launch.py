@@ -116,7 +116,7 @@ async def wait_until_listening(
 def is_listening(path: Path) -> bool:
     """Whether a process listens on this socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
-        trial.setblocking(False)
+        trial.setblocking(False)  # noqa: FBT003 - its only parameter
         try:
             trial.connect(os.fspath(path))
         except BlockingIOError:  # a process listens, and its queue is full

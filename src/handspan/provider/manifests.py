@@ -68,11 +68,6 @@ def load_manifest(path: Path, environment: Mapping[str, str]) -> FoundManifest:
     return FoundManifest(path, manifest, socket)
 
 
-def check_ownership(path: Path, what: str) -> None:
-    """Raise `ManifestError` if another user than the person and root owns this path, or may write to it."""
-    _check_status(path.stat(), path, what)
-
-
 def _files(environment: Mapping[str, str]) -> Iterator[Path]:
     for folder in manifest_folders(environment):
         try:
@@ -84,7 +79,7 @@ def _files(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _read_checked(path: Path) -> bytes:
     """Return the bytes of the file. Raises `ManifestError` if it is not regular, or other users may write to it."""
-    check_ownership(path.parent, "the folder")
+    _check_status(path.parent.stat(), path.parent, "the folder")
     # O_NONBLOCK: a FIFO of this name must not stop the scan.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -120,6 +115,7 @@ def _check_program(field: str, program: Path) -> None:
 
 
 def _check_status(status: os.stat_result, path: Path, what: str) -> None:
+    """Raise `ManifestError` if another user than the person and root owns this path, or may write to it."""
     if status.st_uid not in (os.getuid(), 0):
         raise ManifestError(f"{what} {str(path)!r} belongs to another user (uid {status.st_uid})")
     if status.st_mode & _OTHERS_WRITE:

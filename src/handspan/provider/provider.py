@@ -11,22 +11,22 @@ app.main()
 """
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast, get_type_hints, overload
+from typing import Any, Final, TypeVar, overload
 
 from msgspec import Struct
 
-from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.names import check_own_name, did_you_mean
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction, Signature
+from handspan.core.threads import CallThreads
 from handspan.core.values import Json, JsonObject
 from handspan.provider.access import Access, AccessGate, Grants, grants_path
 from handspan.provider.answers import AnswerMemory, CallKey, CallRate
@@ -104,6 +104,7 @@ class Provider:
         self._at_once = calls_at_once
         self._timeout = timeout
         self._answers = AnswerMemory()
+        self._threads = CallThreads()
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -162,6 +163,7 @@ class Provider:
     async def close(self) -> None:
         """End the calls that run on without a consumer."""
         await self._answers.close()
+        self._threads.close()
 
     def main(self, argv: Sequence[str] | None = None, *, before: Sequence[str] = ()) -> None:
         """Run the provider's own command: serve, authorize, install, remove.
@@ -213,6 +215,7 @@ class Provider:
         return tool
 
     async def _run(self, tool: OfferedFunction, arguments: JsonObject, consumer: Consumer) -> CetpResponse:
+        """Return the answer of the app's function, whatever that function does. It ends at the time limit."""
         if self.calls_running >= self._at_once:
             return CetpError("RATE_LIMITED", f"{self._at_once} calls are running: try again soon")
         self.calls_running += 1
@@ -220,7 +223,9 @@ class Provider:
             async with asyncio.timeout(self._timeout) as timer:
                 if tool.is_async:
                     return _limit_size(success(await tool.call(arguments, consumer)))
-                return _limit_size(success(await _run_on_thread(self._end_run, tool.call, arguments, consumer)))
+                end_run = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, self._end_run)
+                run = functools.partial(_call_on_thread, tool, arguments, consumer, end_run)
+                return _limit_size(success(await self._threads.run(run)))
         except ProviderError as error:
             return error.answer
         except ToolError as error:  # arguments that the function's own types refuse
@@ -229,7 +234,8 @@ class Provider:
             if timer.expired():
                 return CetpError("INTERNAL_ERROR", f"The call took longer than {self._timeout:g} seconds")
             _LOG.exception("tool %s failed", tool.entry.name)
-            raised = error.__cause__ if isinstance(error, _ProgramEnd) else error
+            cause = error.__cause__  # of a function that would have ended the program: its `SystemExit`
+            raised = error if cause is None or isinstance(cause, Exception) else cause
             return CetpError("INTERNAL_ERROR", f"The tool failed: {type(raised).__name__}: {raised}"[:1000])
         finally:
             if tool.is_async:
@@ -242,59 +248,24 @@ class Provider:
 
 def _read_function(function: AnyFunction, name: str | None, description: str | None) -> OfferedFunction:
     """Return the function as a tool. Raises `DefinitionError` when it can't be described."""
-    names = [key for key, hint in _hints(function).items() if hint is Consumer]
-    # A parameter that a partial has filled is not described: the model does not see the consumer.
-    signature = Signature(functools.partial(function, **dict.fromkeys(names)) if names else function)
-    entry = ProviderTool(name or signature.name, description or signature.description, signature.schema)
-    check_own_name(entry.name)
-    if not entry.description:
-        raise DefinitionError(f"{entry.name!r} has no description: give it a docstring of one sentence")
+    signature = Signature(function, Consumer)
+    entry = ProviderTool(*signature.name_tool(name, description), signature.schema)
 
     def call(arguments: JsonObject, consumer: Consumer) -> Any:
-        bound = arguments if signature.is_json_only else signature.bind(arguments, cast(ToolContext, None))
-        return function(**{**bound, **dict.fromkeys(names, consumer)})
+        return function(**signature.fill(arguments, consumer))
 
     return OfferedFunction(entry, Validator(signature.schema), inspect.iscoroutinefunction(function), call)
 
 
-def _hints(function: AnyFunction) -> dict[str, Any]:
+def _call_on_thread(
+    tool: OfferedFunction, arguments: JsonObject, consumer: Consumer, end_run: Callable[[], object]
+) -> Any:
+    """Return what the tool returns. `end_run` counts one call less after it, even if the caller was cancelled."""
     try:
-        return {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
-    except (NameError, TypeError):  # `Signature` raises the error that says what is wrong
-        return {}
-
-
-class _ProgramEnd(Exception):
-    """A tool raised what would end the program, such as `SystemExit`: that is the cause."""
-
-
-async def _run_on_thread(end: Callable[[], None], function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns on a thread. `end` is called after the function, even for a cancelled caller.
-
-    The thread is a daemon: code that hangs does not keep the process alive.
-    """
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: Exception | None) -> None:
-        end()
-        if not outcome.done():
-            outcome.set_result(value) if error is None else outcome.set_exception(error)
-
-    def work() -> None:
-        value, error = None, None
-        try:
-            value = function(*args)
-        except Exception as raised:  # the app's own code
-            error = raised
-        except BaseException as raised:  # SystemExit in a tool must not end the provider
-            error = _ProgramEnd()
-            error.__cause__ = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=work, name="cetp-tool", daemon=True).start()
-    return await outcome
+        return tool.call(arguments, consumer)
+    finally:
+        with contextlib.suppress(RuntimeError):  # the event loop of the provider is closed: it counts no more
+            end_run()
 
 
 def _limit_size(answer: CetpSuccess) -> CetpResponse:
@@ -313,6 +284,7 @@ def _key(call: ToolRequest, consumer: Consumer) -> CallKey:
 
 
 def _log_call(call: ToolRequest | None, consumer: Consumer, answer: CetpResponse, seconds: float) -> None:
+    """Log a call with its outcome; never its arguments or its data."""
     tool, request_id = (call.tool_name[:80], call.request_id) if call else ("", "")
     outcome = answer.error_code if isinstance(answer, CetpError) else "ok"
     _LOG.info(

@@ -1,24 +1,30 @@
-"""Serves a provider on its Unix socket: HTTP by `h11`, bounded in time, size and number (cetp.md 6.4 to 6.9)."""
+"""Serves a provider on its Unix socket: HTTP by `h11`, bounded in time, size and number (cetp.md 6.4 to 6.9).
+
+The socket is a file: made for one process at a time, private, and removed at the end.
+"""
 
 import asyncio
 import contextlib
+import fcntl
+import os
+import socket
+import stat
 from pathlib import Path
 from typing import Final, Protocol
 
 import h11
 
-from handspan.core.errors import WireError
+from handspan.core.errors import HandspanError, WireError
 from handspan.core.tasks import Tasks
+from handspan.core.values import encode
 from handspan.provider.connection import PATH
 from handspan.provider.peer import Consumer, identify
-from handspan.provider.socket_file import ListeningSocket
 from handspan.wire.cetp import (
     REQUEST_BYTES,
     CetpCode,
     CetpError,
     CetpRequest,
     CetpResponse,
-    encode_message,
     read_request,
 )
 
@@ -33,6 +39,69 @@ _LINGER_SECONDS: Final = 1.0
 _MAX_LINGERING: Final = 100
 _CHUNK: Final = 64 * 1024
 _MAX_PARTS: Final = 20_000
+
+
+class AlreadyServed(HandspanError):
+    """Another process serves this socket."""
+
+
+class ListeningSocket:
+    """A Unix socket that listens while it is open. A lock beside it says which process has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock: int | None = None
+        self._inode = 0
+        """The socket's file that this process made: `close` removes no other."""
+        self.listener: socket.socket | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process listens."""
+        return self._lock is not None
+
+    def open(self) -> None:
+        """Listen. A socket that a dead process left is replaced. Raises `AlreadyServed` and `OSError`."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise AlreadyServed(f"Another process serves {str(self._path)!r}.") from None
+        try:
+            self._bind()
+        except BaseException:
+            os.close(lock)
+            raise
+        self._lock = lock
+
+    def close(self) -> None:
+        """Stop listening, and let another process have the socket."""
+        if self._lock is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._path.lstat().st_ino == self._inode:
+                self._path.unlink()
+        os.close(self._lock)
+        self._lock = None
+
+    def _bind(self) -> None:
+        """Listen at the path. Only the person's own programs can connect."""
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISSOCK(self._path.lstat().st_mode):
+                self._path.unlink()
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            os.fchmod(made.fileno(), 0o600)  # on Linux the file gets the mode of the descriptor
+            made.bind(os.fspath(self._path))
+            self._path.chmod(0o600)
+            made.listen(64)
+        except BaseException:
+            made.close()
+            raise
+        self._inode = self._path.lstat().st_ino
+        self.listener = made
 
 
 class RequestAnswerer(Protocol):
@@ -106,6 +175,7 @@ class ProviderServer:
         task.add_done_callback(lambda _: _close(writer))  # also when it was cancelled before it began
 
     async def _serve(self, exchange: "_Exchange", writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection, one after the other."""
         task = asyncio.current_task()
         assert task is not None  # `_accept` makes it
         with contextlib.suppress(OSError, TimeoutError):  # the consumer is gone, or does not read
@@ -125,7 +195,7 @@ class ProviderServer:
                 return False
             self._busy.add(task)
             answer = await self._provider.answer(_decode(body), consumer)
-            return await exchange.respond(200, encode_message(answer)) and self._socket.is_open
+            return await exchange.respond(200, encode(answer)) and self._socket.is_open
         except _HttpRefusal as refusal:
             return await exchange.refuse(refusal)
         finally:
@@ -171,7 +241,7 @@ class _Exchange:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return False
         allow = [(b"allow", b"POST")] if refusal.status == 405 else []
-        return await self.respond(refusal.status, encode_message(refusal.answer), allow)
+        return await self.respond(refusal.status, encode(refusal.answer), allow)
 
     async def respond(self, status: int, body: bytes, more: list[tuple[bytes, bytes]] | None = None) -> bool:
         """Send a response. Return whether the connection may have another request."""
@@ -208,6 +278,7 @@ class _Exchange:
         return None
 
     async def _read_request(self, first: bytes) -> bytes | None:
+        """Return the body of the next request; None when the consumer has closed the connection."""
         if first:
             self._http.receive_data(first)
         parts: list[bytes] = []

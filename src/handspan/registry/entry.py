@@ -24,35 +24,6 @@ LONGEST_CALL = "the longest time of a client's call, setting gateway.longest_cal
 class Entry:
     """A tool in the registry: its definition is checked, its schema compiled, its handling resolved."""
 
-    __slots__ = (
-        "asks",
-        "asks_first",
-        "can_be_stopped",
-        "change",
-        "facts",
-        "function",
-        "internal",
-        "is_new",
-        "is_read_only",
-        "is_valid",
-        "missing",
-        "origin",
-        "outlives",
-        "own_timeout",
-        "permissions_to_ask",
-        "placement",
-        "questions",
-        "result_source",
-        "scope",
-        "spec",
-        "starts_at_once",
-        "suspends",
-        "timeout",
-        "timeout_source",
-        "tool",
-        "validator",
-    )
-
     def __init__(
         self,
         tool: Tool,
@@ -86,16 +57,14 @@ class Entry:
             spec.version,
             spec.annotations.read_only,
             handling.outlives,
-            handling.answered_by,
-            handling.internal,
+            answered_by=handling.answered_by,
+            internal=handling.internal,
         )
         self.function = _find_function(tool, self.placement)
         """An async function that takes the arguments alone: the engine calls it without a context."""
         self.own_timeout = spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
         """The timeout that the tool has if no setting gives it another one."""
-        self.timeout: float | None
-        self.timeout_source: str
-        self.limit(timeouts)
+        self.timeout, self.timeout_source = _find_timeout(spec, self.own_timeout, timeouts)
         # P1, P2: permissions of built-ins count as granted; a device asks with its platform's own prompt.
         is_settled = handling.asks_itself or origin.is_builtin
         self.permissions_to_ask: tuple[str, ...] = () if is_settled else spec.permissions
@@ -130,8 +99,6 @@ class Entry:
 
 class ScopedTools:
     """The tools of one scope, by name. `version` grows with every change, so that readers notice changes."""
-
-    __slots__ = ("__weakref__", "entries", "scope", "version")
 
     def __init__(self, scope: ToolScope) -> None:
         self.scope = scope
@@ -191,11 +158,6 @@ def _find_timeout(spec: ToolSpec, own: float | None, timeouts: Mapping[str, floa
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
     check_timeout(name, own)
-    return own, _describe_own_limit(spec.timeout, own)
-
-
-def _describe_own_limit(wanted: float | None, timeout: float | None) -> str:
-    """Return where a timeout comes from that no setting names. `wanted` is the timeout in the tool's spec."""
-    if timeout != wanted:
-        return LONGEST_CALL  # the tool has its own clock, which each report of progress starts again
-    return DEFAULT_LIMIT if timeout == DEFAULT_TIMEOUT else OWN_LIMIT
+    if own != spec.timeout:
+        return own, LONGEST_CALL  # the tool has its own clock, which each report of progress starts again
+    return own, DEFAULT_LIMIT if own == DEFAULT_TIMEOUT else OWN_LIMIT

@@ -10,8 +10,13 @@ from handspan.core.names import SEPARATOR, split_name
 from handspan.core.principals import OUTSIDE, Origin, ToolScope
 from handspan.registry.entry import Entry, ScopedTools
 
-_MAX_CLAIMS: Final = 64
+_MAX_REFUSED: Final = 64
 """The most refused names of one client that are remembered."""
+_OWNERS: Final = {
+    "builtin": "the built-in tool",
+    "plugin": "the plugin or tools file {!r}",
+    "mcp": "the MCP server {!r}",
+}
 
 
 class DisplacedTool(Struct, frozen=True):
@@ -46,7 +51,8 @@ class NameRights:
         self._reserved: dict[str, Mapping[str, Origin]] = {}
         """The names that each source keeps."""
         self._keepers: dict[str, Origin] = {}
-        self._claims: dict[Origin, dict[str, ToolScope]] = {}
+        """The same by name."""
+        self._refused: dict[Origin, dict[str, ToolScope]] = {}
         """The names that connected clients wanted and did not get."""
 
     def reserve(self, source: str, names: Mapping[str, Origin]) -> bool:
@@ -74,29 +80,34 @@ class NameRights:
         """Return the source that keeps all names `PREFIX__…`; None if there is none."""
         return self._keepers.get(_key(f"{prefix}{SEPARATOR}")) if prefix and self._keepers else None
 
-    def check(self, name: str, origin: Origin, scope: ToolScope) -> None:
-        """Raise `NameTaken`, and note who wanted the name, if a source with a better right has it."""
+    def claim(self, name: str, origin: Origin, scope: ToolScope) -> None:
+        """Let this source have the name: what it was refused before is forgotten.
+
+        Raises `NameTaken`, and notes that the source wanted the name, if a source with a better right has it.
+        """
         owner = self.find_owner(name, origin.rank)
         if owner is not None:
-            self.add_claim(name, origin, scope)
+            self.add_refused(name, origin, scope)
             raise NameTaken(describe_refusal(name, owner))
-        if self._claims and origin in self._claims:
-            self._claims[origin].pop(name, None)
+        if self._refused and origin in self._refused:
+            self._refused[origin].pop(name, None)
 
-    def add_claim(self, name: str, origin: Origin, scope: ToolScope) -> None:
-        """Note that a client wanted this name and did not get it, or has lost it."""
-        names = self._claims.setdefault(origin, {}) if origin.rank == OUTSIDE else {}
-        if len(names) < _MAX_CLAIMS:
+    def add_refused(self, name: str, origin: Origin, scope: ToolScope) -> None:
+        """Note that a client wanted this name and did not get it, or has lost it. Other sources are not noted."""
+        if origin.rank != OUTSIDE:
+            return
+        names = self._refused.setdefault(origin, {})
+        if len(names) < _MAX_REFUSED:
             names[name] = scope
 
-    def remove_claims(self, origin: Origin) -> None:
+    def remove_refused(self, origin: Origin) -> None:
         """Forget what a client wanted: it is gone."""
-        self._claims.pop(origin, None)
+        self._refused.pop(origin, None)
 
     def refusals(self, scopes: Collection[ToolScope]) -> Mapping[str, Sequence[Origin]]:
         """Return the connected clients that wanted a name in one of these scopes and did not get it, by name."""
         refused: dict[str, list[Origin]] = {}
-        for origin, names in self._claims.items():
+        for origin, names in self._refused.items():
             for name, scope in names.items():
                 if scope in scopes:
                     refused.setdefault(name, []).append(origin)
@@ -113,15 +124,8 @@ def describe_refusal(name: str, owner: Origin) -> str:
 
 def describe_owner(owner: Origin) -> str:
     """Return the source that has a name, in words."""
-    match owner.kind:
-        case "builtin":
-            return "the built-in tool"
-        case "plugin":
-            return f"the plugin or tools file {owner.name!r}"
-        case "mcp":
-            return f"the MCP server {owner.name!r}"
-        case _:
-            return str(owner)
+    words = _OWNERS.get(owner.kind)
+    return str(owner) if words is None else words.format(owner.name)
 
 
 def _key(name: str) -> str:

@@ -88,7 +88,9 @@ class PinnedSpecs:
         if specs:
             self._specs.setdefault((owner, source), {}).update((spec.name, spec) for spec in specs)
         if specs and self._store is not None:
-            pins = [Pin(owner, source, spec.name, spec.fingerprint, msgspec.to_builtins(spec)) for spec in specs]
+            pins = [
+                Pin(owner, source, spec.name, spec.fingerprint, definition=msgspec.to_builtins(spec)) for spec in specs
+            ]
             self._writing.start(_write(self._store, pins))
 
 

@@ -9,11 +9,11 @@ from msgspec import Struct, structs
 
 from handspan.core.agents import Agent, SkillTools
 from handspan.core.errors import DefinitionError, NameTaken
-from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
+from handspan.core.names import check_own_name, is_outside_name, matches
 from handspan.core.principals import BUILTIN, GLOBAL, OUTSIDE, Origin, Principal, ToolScope
 from handspan.core.schema import Validator
 from handspan.core.sources import Broken
-from handspan.core.tool import Handling, Tool, ToolSpec, handling_of
+from handspan.core.tool import Handling, Tool, handling_of
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.name_rights import DisplacedTool, NameListener, NameRights, describe_refusal
 from handspan.registry.pins import DefinitionChange, PinnedSpecs, PinPolicy, owner_of
@@ -119,7 +119,10 @@ class Registry:
             entry.mark(changes.get(name))
         self._make_way(origin, scoped, entries.keys() - before.keys())
         scoped.replace(before, entries)
-        self._index_origin(origin, scoped, before, entries)
+        if before:
+            self._unindex(origin, scope, before)
+        if entries:
+            self._by_origin.setdefault(origin, {}).update(((scope, name), scoped) for name in entries)
         self._notify(scope)
         return refused
 
@@ -151,7 +154,7 @@ class Registry:
 
     def unregister_by_source(self, origin: Origin) -> int:
         """Remove every tool of this origin, for example when its connection closes. Return their number."""
-        self.rights.remove_claims(origin)
+        self.rights.remove_refused(origin)
         gone = self._by_origin.pop(origin, {})
         for (_, name), scoped in gone.items():
             scoped.remove(name)
@@ -208,7 +211,7 @@ class Registry:
             self._disabled = wanted
             self._global.mark_changed()
 
-    def disabled_by(self, entry: Entry) -> str | None:
+    def find_disabling(self, entry: Entry) -> str | None:
         """Return the pattern that switches this tool off, or None."""
         if not self._disabled:
             return None
@@ -244,34 +247,22 @@ class Registry:
         return self.toolbox(agent, Principal(""), skill_tools=skill_tools)
 
     def _selection(self, agent: Agent, owner: str, skill_tools: SkillTools | None) -> ToolSelection:
+        """Return which tools this agent can see and call for this owner. It is made once for each."""
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
         if selection is None:
             scoped = self._tools_in(ToolScope("owner", owner))
-            selection = ToolSelection(
+            selection = self._selections[key] = ToolSelection(
                 agent,
                 scoped,
                 self._global,
-                self.disabled_by,
-                self.accept,
-                skill_tools,
-                lambda name: self._explain_absence(owner, name),
-                self._rules.shown,
+                self.find_disabling,
+                accept=self.accept,
+                skill_tools=skill_tools,
+                explain_absence=lambda name: self._explain_absence(owner, name),
+                shown=self._rules.shown,
             )
-            self._selections[key] = selection
         return selection
-
-    def schemas_for_tools(self, patterns: Iterable[str]) -> list[ToolSpec]:
-        """Return the specs of all global tools that one of these globs names, sorted by name (R3).
-
-        Tools that are switched off and internal tools are left out.
-        """
-        wanted = list(patterns)
-        return [
-            entry.spec
-            for name, entry in sorted(self._global.entries.items())
-            if matches_any(wanted, name) and not entry.internal and self.disabled_by(entry) is None
-        ]
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterate over every tool of every scope."""
@@ -292,7 +283,7 @@ class Registry:
         if scoped.scope.kind != "global" and not scoped.scope.id:
             raise DefinitionError(f"Tool {tool.spec.name!r} has no {scoped.scope.kind} to be for: give the scope an id")
         self._check_name(tool.spec.name, origin, scoped.scope)
-        return Entry(tool, origin, scoped.scope, self._rules.timeouts, handling)
+        return Entry(tool, origin, scoped.scope, self._rules.timeouts, handling=handling)
 
     def _make_entries(
         self, scoped: ScopedTools, tools: Iterable[Tool], origin: Origin, handling: Handling | None
@@ -317,11 +308,10 @@ class Registry:
         if holder is not None and holder.origin != origin and holder.origin.rank <= origin.rank:
             raise NameTaken(f"Tool {name!r} belongs to {holder.origin}, and {origin} may replace only its own")
 
-    def _index_origin(self, origin: Origin, scoped: ScopedTools, gone: Iterable[str], names: Iterable[str]) -> None:
-        of_origin = self._by_origin.setdefault(origin, {})
-        for name in gone:
-            del of_origin[scoped.scope, name]
-        of_origin.update(((scoped.scope, name), scoped) for name in names)
+    def _unindex(self, origin: Origin, scope: ToolScope, names: Iterable[str]) -> None:
+        of_origin = self._by_origin[origin]
+        for name in names:
+            del of_origin[scope, name]
         if not of_origin:
             del self._by_origin[origin]
 
@@ -335,7 +325,7 @@ class Registry:
             check_own_name(name)
         elif not is_outside_name(name):
             raise DefinitionError(f"{name!r} can't be a tool's name here: convert it with names.outside_name first")
-        self.rights.check(name, origin, scope)
+        self.rights.claim(name, origin, scope)
 
     def _make_way(self, origin: Origin, scoped: ScopedTools, names: Collection[str]) -> None:
         """Displace the tools of a lower rank that have these names: in this scope; by a global tool, in every scope."""
@@ -364,7 +354,7 @@ class Registry:
         for tool in tools:
             entry = tool.entry
             self._remove(entry)
-            self.rights.add_claim(entry.spec.name, entry.origin, entry.scope)
+            self.rights.add_refused(entry.spec.name, entry.origin, entry.scope)
             by_origin.setdefault(entry.origin, []).append(tool)
             _log.warning("%s has lost its tool %r: %s", entry.origin, entry.spec.name, tool.reason)
         for origin, displaced in by_origin.items():
@@ -373,10 +363,7 @@ class Registry:
 
     def _remove(self, entry: Entry) -> None:
         self._tools_in(entry.scope).remove(entry.spec.name)
-        of_origin = self._by_origin[entry.origin]
-        del of_origin[entry.scope, entry.spec.name]
-        if not of_origin:
-            del self._by_origin[entry.origin]
+        self._unindex(entry.origin, entry.scope, (entry.spec.name,))
 
     def _tools_in(self, scope: ToolScope) -> ScopedTools:
         scoped = self._scopes.get(scope)

@@ -68,6 +68,7 @@ class ToolIndex:
 
 
 def _count_words(spec: ToolSpec) -> Counter[str]:
+    """Return how often each word is in the tool's name, description and parameters; one in its name counts more."""
     names, texts = [], [spec.description[:_MAX_TEXT]]
     properties = spec.parameters.get("properties")
     for name, schema in properties.items() if isinstance(properties, dict) else ():

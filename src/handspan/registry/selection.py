@@ -30,7 +30,7 @@ class ToolSelection:
         agent: Agent,
         owner_tools: ScopedTools,
         global_tools: ScopedTools,
-        disabled_by: Callable[[Entry], str | None],
+        find_disabling: Callable[[Entry], str | None],
         accept: Callable[[str, str, ToolScope], bool],
         skill_tools: SkillTools | None = None,
         explain_absence: Callable[[str], str] = lambda name: "",
@@ -48,7 +48,7 @@ class ToolSelection:
         self.agent = agent
         self.owner_tools = owner_tools
         self.global_tools = global_tools
-        self.disabled_by = disabled_by
+        self.find_disabling = find_disabling
         self._specs: dict[str, ToolSpec] = {}
         self._version = -1
         self._never_hidden: AbstractSet[str] | None = None
@@ -65,6 +65,19 @@ class ToolSelection:
             self._never_hidden = self._index = None
         return self._specs
 
+    def narrow(self, shown: int) -> "ToolSelection":
+        """Return the same selection with another `shown`."""
+        return ToolSelection(
+            self.agent,
+            self.owner_tools,
+            self.global_tools,
+            self.find_disabling,
+            accept=self.accept,
+            skill_tools=self.skill_tools,
+            explain_absence=self.explain_absence,
+            shown=shown,
+        )
+
     def never_hidden(self) -> AbstractSet[str]:
         """Return the names of the built-in tools, and of those that the agent or an active skill lists (SPEC R4).
 
@@ -72,8 +85,10 @@ class ToolSelection:
         """
         specs = self.specs()
         if self._never_hidden is None:
-            listed = [self._match(glob) for glob in (*(self.agent.tools or ()), *(self._globs or ()))]
-            builtin = {name for name in specs if self._is_builtin(name)}
+            globs = (*(self.agent.tools or ()), *(self._globs or ()))
+            listed = ([name for name in specs if matches(glob, name)] for glob in globs)
+            entries = self.global_tools.entries | self.owner_tools.entries
+            builtin = {name for name in specs if entries[name].origin.is_builtin}
             self._never_hidden = builtin.union(*(names for names in listed if len(names) <= self.shown))
         return self._never_hidden
 
@@ -98,17 +113,10 @@ class ToolSelection:
         names = self.global_tools.entries.keys() | self.owner_tools.entries.keys()
         return any(sum(matches(glob, name) for name in names) > self.shown for glob in globs)
 
-    def _match(self, glob: str) -> list[str]:
-        return [name for name in self._specs if matches(glob, name)]
-
-    def _is_builtin(self, name: str) -> bool:
-        entry = self.owner_tools.entries.get(name) or self.global_tools.entries[name]
-        return entry.origin.is_builtin
-
     def allows(self, entry: Entry) -> bool:
         """Whether this agent may use this tool. The tool may be of any scope."""
         # R4: a tool that can't be called is not listed
-        if self.refuses(entry) or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
+        if self.refuses(entry) or not self.names(entry) or self.hides(entry) or self.find_disabling(entry) is not None:
             return False
         if entry.missing:
             return False
@@ -152,7 +160,7 @@ class Reason(Struct, frozen=True):
 
 def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     """Return the error for a call of a tool that exists and that this agent can't use."""
-    name, agent, pattern = entry.spec.name, selection.agent.name, selection.disabled_by(entry)
+    name, agent, pattern = entry.spec.name, selection.agent.name, selection.find_disabling(entry)
     if selection.skill_tools is not None and not matches_any(selection.skill_tools.globs, name):
         return _refusal_by_skill(selection.skill_tools, name)
     if not selection.names(entry):
@@ -181,10 +189,10 @@ def _refusal_by_skill(skill_tools: SkillTools, name: str) -> ToolError:
 
 def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
     """Return every reason for and against the use of this tool by this agent."""
-    name, agent, pattern = entry.spec.name, selection.agent, selection.disabled_by(entry)
+    name, agent, pattern = entry.spec.name, selection.agent, selection.find_disabling(entry)
     denied = [glob for glob in agent.deny if matches(glob, name)]
     return [
-        Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
+        Reason(ok=True, text=f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
         _list_reason(selection, entry),
         Reason(
             not denied, f"The agent's deny list names it: {_quote_all(denied)}." if denied else "No deny rule names it."
@@ -199,45 +207,47 @@ def _list_reason(selection: ToolSelection, entry: Entry) -> Reason:
     tools, name = selection.skill_tools, entry.spec.name
     reason = _agent_reason(selection.agent, name) if tools is None else _skill_reason(tools, name)
     if not reason.ok and _is_search(entry) and selection.names(entry):
-        return Reason(True, "It finds tools that a glob of the list matches and that the model is not sent.")
+        return Reason(ok=True, text="It finds tools that a glob of the list matches and that the model is not sent.")
     return reason
 
 
 def _agent_reason(agent: Agent, name: str) -> Reason:
     if agent.tools is None:
-        return Reason(True, f"The agent {agent.name!r} may use all tools.")
+        return Reason(ok=True, text=f"The agent {agent.name!r} may use all tools.")
     if matches_any(agent.tools, name):
-        return Reason(True, f"The tool list of the agent {agent.name!r} names it.")
-    return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_quote_all(agent.tools)}.")
+        return Reason(ok=True, text=f"The tool list of the agent {agent.name!r} names it.")
+    return Reason(
+        ok=False, text=f"The tool list of the agent {agent.name!r} does not name it: {_quote_all(agent.tools)}."
+    )
 
 
 def _mode_reason(selection: ToolSelection, entry: Entry) -> Reason:
     mode = selection.agent.mode
     if selection.refuses(entry):
-        return Reason(False, f"Mode {mode!r} refuses it: it is not read-only.")
+        return Reason(ok=False, text=f"Mode {mode!r} refuses it: it is not read-only.")
     if mode_refuses(mode, entry.spec.annotations):
-        return Reason(True, f"Mode {mode!r} permits those calls of it that only read.")
+        return Reason(ok=True, text=f"Mode {mode!r} permits those calls of it that only read.")
     asks = ", and a person is asked before each call" if mode_asks(mode, entry.spec.annotations) else ""
-    return Reason(True, f"Mode {mode!r} permits it{asks}.")
+    return Reason(ok=True, text=f"Mode {mode!r} permits it{asks}.")
 
 
 def _skill_reason(skill_tools: SkillTools, name: str) -> Reason:
     if matches_any(skill_tools.globs, name):
-        return Reason(True, "A skill that is on names it.")
+        return Reason(ok=True, text="A skill that is on names it.")
     on = _quote_all(skill_tools.skills)
-    return Reason(False, f"The skills that are on ({on}) do not name it: {_quote_all(skill_tools.globs)}.")
+    return Reason(ok=False, text=f"The skills that are on ({on}) do not name it: {_quote_all(skill_tools.globs)}.")
 
 
 def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
     """Yield the reasons for a tool that misses something, or that is internal, new or changed."""
     if entry.missing:
-        yield Reason(False, f"It can't be used yet: {entry.missing}.")
+        yield Reason(ok=False, text=f"It can't be used yet: {entry.missing}.")
     if entry.internal and selection.hides(entry):
-        yield Reason(False, f"I{_HIDDEN[1:]}.")
+        yield Reason(ok=False, text=f"I{_HIDDEN[1:]}.")
     elif entry.internal:
-        yield Reason(True, "It is internal, and a skill that is on shows it.")
+        yield Reason(ok=True, text="It is internal, and a skill that is on shows it.")
     if entry.is_new:
-        yield Reason(True, "It is new: a person is asked before its first call.")
+        yield Reason(ok=True, text="It is new: a person is asked before its first call.")
     elif entry.change is not None:
         yield Reason(not entry.change.blocks, f"I{_describe_change(entry)[1:]}.")
 

@@ -23,6 +23,8 @@ class Toolbox:
         self._selection = selection
         self._turn, self._session = turn, session
         self._owner, self._global = selection.owner_tools, selection.global_tools
+        self._scopes = (turn, session, self._owner, self._global)
+        """The narrowest scope first."""
         self._version = -1
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
@@ -34,11 +36,12 @@ class Toolbox:
         """The tools that a model was sent last: those of `_base`, then hidden tools in use."""
         self._sent_names: list[str] = []
         """The names of the hidden tools in `_sent`."""
+        self._narrow: tuple[int, Toolbox] | None = None
 
     @property
     def scopes(self) -> list[ToolScope]:
         """The scopes whose tools are here."""
-        return [tools.scope for tools in (self._turn, self._session, self._owner, self._global)]
+        return [tools.scope for tools in self._scopes]
 
     def find(self, name: str) -> Entry | None:
         """Return the tool of this name, or None if this agent may not use it."""
@@ -49,7 +52,7 @@ class Toolbox:
         try:
             return self._found[name]
         except KeyError:
-            entry = self._find_in_narrowest_scope(name)
+            entry = self.find_refused(name)
             usable = entry if entry is not None and self._selection.allows(entry) else None
             if len(self._found) < 2 * len(self._global.entries) + 1000:  # a model may invent any number of names
                 self._found[name] = usable
@@ -89,6 +92,12 @@ class Toolbox:
             self._sent_names, self._sent = names, (*self._base, *(self._hidden[name] for name in names))
         return self._sent if names else self._base
 
+    def narrow(self, shown: int) -> "Toolbox":
+        """Return the same toolbox with so many tools for a model, in place of `tools.shown`."""
+        if self._narrow is None or self._narrow[0] != shown:
+            self._narrow = (shown, Toolbox(self._turn, self._session, self._selection.narrow(shown)))
+        return self._narrow[1]
+
     def is_always_sent(self, name: str) -> bool:
         """Whether this tool is sent to a model with every request, and needs no search."""
         self.specs()
@@ -105,7 +114,7 @@ class Toolbox:
 
     def refusal(self, name: str) -> ToolError:
         """Return the error for a call of a tool that `find` does not return."""
-        entry = self._find_in_narrowest_scope(name)
+        entry = self.find_refused(name)
         if entry is None and (why := self._selection.explain_absence(name)):
             return ToolError("tool_not_available", f"Tool {_clip(name)!r} is not available: {why}")
         if entry is None:
@@ -122,17 +131,21 @@ class Toolbox:
         return self.find_refused(name) is not None
 
     def find_refused(self, name: str) -> Entry | None:
-        """Return the tool of this name also if this agent may not use it; None if no scope of this session has it."""
-        return self._find_in_narrowest_scope(name)
+        """Return the tool of this name in the narrowest scope, usable or not; None if no scope here has it."""
+        return next((tools.entries[name] for tools in self._scopes if name in tools.entries), None)
 
     def explain(self, name: str) -> list[Reason]:
         """Return every reason for and against the use of this tool by this agent."""
-        entry = self._find_in_narrowest_scope(name)
+        entry = self.find_refused(name)
         if entry is None and (why := self._selection.explain_absence(name)):
-            return [Reason(False, f"{why[0].upper()}{why[1:]}")]
+            return [Reason(ok=False, text=f"{why[0].upper()}{why[1:]}")]
         if entry is None:
             text = f"There is no tool {_clip(name)!r} in any scope of this session."
-            return [Reason(False, text + _hint(name, self._all_names()))]
+            return [
+                Reason(
+                    ok=False, text=text + _hint(name, sorted(set().union(*(tools.entries for tools in self._scopes))))
+                )
+            ]
         return [*reasons(self._selection, entry), *self._hidden_reasons(name)]
 
     def _hidden_reasons(self, name: str) -> list[Reason]:
@@ -140,7 +153,7 @@ class Toolbox:
         if name not in self._hidden:
             return []
         text = f"The agent has more than {self._selection.shown} tools (setting tools.shown), so the model is not sent"
-        return [Reason(True, f"{text} this one before {SEARCH_TOOLS!r} finds it or it is called by its name.")]
+        return [Reason(ok=True, text=f"{text} this one before {SEARCH_TOOLS!r} finds it or it is called by its name.")]
 
     def _divide(self, usable: list[ToolSpec]) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
         """Return the specs that are listed, and those of them that are never hidden. Without search, none is hidden.
@@ -171,13 +184,6 @@ class Toolbox:
         self._version = version
         self._found = {}
         self._specs = None
-
-    def _find_in_narrowest_scope(self, name: str) -> Entry | None:
-        scopes = (self._turn, self._session, self._owner, self._global)
-        return next((tools.entries[name] for tools in scopes if name in tools.entries), None)
-
-    def _all_names(self) -> list[str]:
-        return sorted({*self._global.entries, *self._owner.entries, *self._session.entries, *self._turn.entries})
 
 
 def _hint(wrong: str, known: Sequence[str]) -> str:

@@ -88,13 +88,12 @@ def _check_values(skill: Skill, values: Mapping[str, str]) -> None:
     unknown = [f"has no variable {name!r}" for name in values if name not in takes]
     missing = [f"needs a value for {name!r}" for name in skill.variables if name not in values]
     if problems := (unknown + missing)[:5]:
-        raise ToolError(
-            "invalid_arguments",
-            f"Skill {skill.name!r} {', '.join(problems)}. Its arguments are: {', '.join(map(repr, takes))}.",
-        )
+        text = f"Skill {skill.name!r} {', '.join(problems)}. Its arguments are: {', '.join(map(repr, takes))}."
+        raise ToolError("invalid_arguments", text)
 
 
 def _build_skill(fields: Fields, body: str, fingerprint: str) -> Skill:
+    """Return the skill of these fields and this text. Raises `SkillError` for a field that is wrong."""
     return Skill(
         name=fields.name(),
         description=fields.text("description"),

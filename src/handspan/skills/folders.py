@@ -7,10 +7,10 @@ In a person's own folder links are allowed.
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from handspan.skills.front_matter import SkillError
 from handspan.skills.text import clean_text
 from handspan.tools.workspace import Workspace
 
+_T = TypeVar("_T")
 Where: TypeAlias = Literal["workspace", "user", "builtin"]
 
 MAX_CHILDREN: Final = 1000
@@ -31,54 +32,23 @@ _BUILTIN: Final = Path(__file__).with_name("builtin")
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class SkillFolder(Protocol):
-    """A folder of skills. Methods raise `SkillError` when it can't be read; a missing folder is empty."""
-
-    @property
-    def where(self) -> Where: ...
-
-    @property
-    def path(self) -> str:
-        """The path, for a person."""
-
-    def names(self) -> list[str]:
-        """Return the names of the skills' folders, sorted."""
-
-    def display_path(self, name: str, file: str) -> str:
-        """Return the path of a skill's file, for a person."""
-
-    def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Return up to `limit` bytes of a skill's file, or None when it is missing."""
-
-
-def skill_folders(
-    workspace: Path, config_folder: Path | None = None, hidden: Iterable[Path] = ()
-) -> tuple[SkillFolder, ...]:
-    """Return the folders of the workspace, the person and the package, in this order of priority."""
-    user = [] if config_folder is None else [PlainFolder("user", config_folder / "skills")]
-    return WorkspaceFolder(workspace, hidden), *user, PlainFolder("builtin", _BUILTIN)
-
-
 class PlainFolder:
-    """A folder of the configuration or of the package."""
+    """A folder of the configuration or of the package. Methods raise `SkillError` when it can't be read."""
 
     def __init__(self, where: Where, folder: Path) -> None:
         self.where: Where = where
         self._folder = folder
-
-    @property
-    def path(self) -> str:
+        self.path = printable(folder)
         """The path, for a person."""
-        return printable(self._folder)
 
     def names(self) -> list[str]:
-        """Return the names of the folders in this folder, sorted."""
+        """Return the names of the skills' folders, sorted; none for a missing folder."""
         try:
             with os.scandir(self._folder) as children:
                 return sorted(
                     child.name
                     for child in islice(children, MAX_CHILDREN)
-                    if _is_skill_folder(child.name, child.is_dir())
+                    if _is_skill_folder(child.name, is_folder=child.is_dir())
                 )
         except FileNotFoundError:
             return []
@@ -86,11 +56,11 @@ class PlainFolder:
             raise SkillError(self.path, None, _explain_os_error(error)) from None
 
     def display_path(self, name: str, file: str) -> str:
-        """Return the whole path."""
+        """Return the path of a skill's file, for a person."""
         return printable(self._folder / name / file)
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Return up to `limit` bytes of a file, or None when it is missing."""
+        """Return up to `limit` bytes of a skill's file, or None when it is missing."""
         try:
             descriptor = os.open(self._folder / name / file, _READ)
             with open(descriptor, "rb") as opened:
@@ -104,7 +74,7 @@ class PlainFolder:
 
 
 class WorkspaceFolder:
-    """`.handspan/skills` of the workspace."""
+    """`.handspan/skills` of the workspace. Its methods are those of `PlainFolder`."""
 
     where: Where = "workspace"
     path = _IN_WORKSPACE
@@ -115,38 +85,49 @@ class WorkspaceFolder:
         self._hidden = tuple(hidden)
 
     def names(self) -> list[str]:
-        """Return the names of the folders in this folder, sorted. A missing folder or workspace has none."""
+        """Return the names of the folders that may hold a skill."""
         if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and a much faster check
             return []
-        try:
-            with Workspace(self._root, self._hidden) as workspace:
-                children = workspace.entries(_IN_WORKSPACE, MAX_CHILDREN).entries
-        except ConfigError:
-            return []
-        except ToolError as error:
-            if error.code == "file_not_found":
-                return []
-            raise SkillError(self.path, None, _message_without_stop(error)) from None
-        return [child.name for child in children if _is_skill_folder(child.name, child.kind in ("directory", "link"))]
+        found = self._look(self.path, lambda workspace: workspace.entries(_IN_WORKSPACE, MAX_CHILDREN))
+        children = () if found is None else found.entries
+        return [
+            child.name
+            for child in children
+            if _is_skill_folder(child.name, is_folder=child.kind in ("directory", "link"))
+        ]
 
     def display_path(self, name: str, file: str) -> str:
-        """Return the path relative to the workspace, as for the file tools."""
         return printable(f"{_IN_WORKSPACE}/{name}/{file}")
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Return up to `limit` bytes of a file, or None when it is missing."""
-        try:
-            with (
-                Workspace(self._root, self._hidden) as workspace,
-                workspace.open_file(f"{_IN_WORKSPACE}/{name}/{file}") as opened,
-            ):
+        def read_file(workspace: Workspace) -> bytes:
+            with workspace.open_file(f"{_IN_WORKSPACE}/{name}/{file}") as opened:
                 return opened.read(0, limit)
+
+        return self._look(self.display_path(name, file), read_file)
+
+    def _look(self, path: str, look: Callable[[Workspace], _T]) -> _T | None:
+        """Return what `look` returns; None when the workspace, or what it looks for, is missing."""
+        try:
+            with Workspace(self._root, self._hidden) as workspace:
+                return look(workspace)
         except ConfigError:
             return None
         except ToolError as error:
             if error.code == "file_not_found":
                 return None
-            raise SkillError(self.display_path(name, file), None, _message_without_stop(error)) from None
+            raise SkillError(path, None, error.message.removesuffix(".")) from None
+
+
+SkillFolder: TypeAlias = PlainFolder | WorkspaceFolder
+
+
+def skill_folders(
+    workspace: Path, config_folder: Path | None = None, hidden: Iterable[Path] = ()
+) -> tuple[SkillFolder, ...]:
+    """Return the folders of the workspace, the person and the package, in this order of priority."""
+    user = [] if config_folder is None else [PlainFolder("user", config_folder / "skills")]
+    return WorkspaceFolder(workspace, hidden), *user, PlainFolder("builtin", _BUILTIN)
 
 
 def _is_missing(path: Path) -> bool:
@@ -159,7 +140,7 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def _is_skill_folder(name: str, is_folder: bool) -> bool:
+def _is_skill_folder(name: str, *, is_folder: bool) -> bool:
     return is_folder and not name.startswith(".")
 
 
@@ -172,10 +153,6 @@ def _explain_os_error(error: OSError) -> str:
     return f"it can't be read ({error.strerror}). Change its permissions, or remove it"
 
 
-def _message_without_stop(error: ToolError) -> str:
-    return error.message.removesuffix(".")
-
-
 # Reading
 
 MAX_SKILLS: Final = 100
@@ -184,9 +161,6 @@ MAX_SKILLS: Final = 100
 _FILE: Final = "SKILL.md"
 _MANIFEST: Final = "skill.json"
 _PROMPT: Final = "prompt.md"
-
-_Parsed: TypeAlias = tuple[bytes, Skill | str]
-"""The hash of a skill's files; and the skill, or the reason why the files are none."""
 
 
 class FoundSkill(Struct, frozen=True):
@@ -205,44 +179,43 @@ class SkillReader:
 
     def __init__(self, folders: Sequence[SkillFolder]) -> None:
         self._folders = tuple(folders)
-        self._parsed: dict[str, _Parsed] = {}
+        self._parsed: dict[str, tuple[bytes, FoundSkill]] = {}
+        """The hash of each skill's files, and what they are, by the path of the first one."""
 
     def find_all(self) -> list[FoundSkill]:
         """Return all skills of this moment, in the order of the folders and of their names."""
-        parsed: dict[str, _Parsed] = {}
+        parsed: dict[str, tuple[bytes, FoundSkill]] = {}
         found = [each for folder in self._folders for each in self._read_folder(folder, parsed)]
         self._parsed = parsed  # without the entries of removed files
         return found
 
-    def _read_folder(self, folder: SkillFolder, parsed: dict[str, _Parsed]) -> Iterator[FoundSkill]:
+    def _read_folder(self, folder: SkillFolder, parsed: dict[str, tuple[bytes, FoundSkill]]) -> Iterator[FoundSkill]:
+        """Yield the skills of a folder. One that can't be read comes with its problem."""
         try:
             names = folder.names()
         except SkillError as error:
-            yield FoundSkill(folder.where, folder.path, "*", None, str(error))
+            yield FoundSkill(folder.where, folder.path, "*", None, problem=str(error))
             return
         for name in names[:MAX_SKILLS]:
             yield self._read_skill(folder, name, parsed)
         if len(names) > MAX_SKILLS:
             problem = f"{folder.path}: only the first {MAX_SKILLS} folders by name are read. Remove what is not needed."
-            yield FoundSkill(folder.where, folder.path, "*", None, problem)
+            yield FoundSkill(folder.where, folder.path, "*", None, problem=problem)
 
-    def _read_skill(self, folder: SkillFolder, name: str, parsed: dict[str, _Parsed]) -> FoundSkill:
+    def _read_skill(self, folder: SkillFolder, name: str, parsed: dict[str, tuple[bytes, FoundSkill]]) -> FoundSkill:
+        """Return one skill, parsed anew only if its files have changed. `parsed` gets it for the next time."""
         path = folder.display_path(name, _FILE)
         try:
             parts = _read_parts(folder, name)
-            path = path if len(parts) == 1 else folder.display_path(name, _MANIFEST)
-            parsed[path] = self._parse_cached(path, parts)
-            outcome = parsed[path][1]
         except SkillError as error:
-            outcome = str(error)
-        if isinstance(outcome, str):
-            return FoundSkill(folder.where, path, printable(name), None, outcome)
-        return FoundSkill(folder.where, path, outcome.name, outcome)
-
-    def _parse_cached(self, path: str, parts: tuple[bytes, ...]) -> _Parsed:
+            return FoundSkill(folder.where, path, printable(name), None, problem=str(error))
+        path = path if len(parts) == 1 else folder.display_path(name, _MANIFEST)
         digest = b"".join(hashlib.sha256(part).digest() for part in parts)
         known = self._parsed.get(path)
-        return known if known is not None and known[0] == digest else (digest, _parse(path, parts))
+        if known is None or known[0] != digest:
+            known = digest, _parse(folder.where, path, name, parts)
+        parsed[path] = known
+        return known[1]
 
 
 def _read_parts(folder: SkillFolder, name: str) -> tuple[bytes, ...]:
@@ -263,8 +236,9 @@ def _read_parts(folder: SkillFolder, name: str) -> tuple[bytes, ...]:
     return manifest, prompt
 
 
-def _parse(path: str, parts: tuple[bytes, ...]) -> Skill | str:
+def _parse(where: Where, path: str, name: str, parts: tuple[bytes, ...]) -> FoundSkill:
     try:
-        return parse_skill(parts[0], path) if len(parts) == 1 else parse_legacy(parts[0], parts[1], path)
+        skill = parse_skill(parts[0], path) if len(parts) == 1 else parse_legacy(parts[0], parts[1], path)
     except SkillError as error:
-        return str(error)
+        return FoundSkill(where, path, printable(name), None, problem=str(error))
+    return FoundSkill(where, path, skill.name, skill)

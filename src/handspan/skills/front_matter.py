@@ -22,11 +22,6 @@ MAX_CHARACTERS: Final = 16 * 1024
 MAX_VALUES: Final = 1000
 """The most keys and values together: the loader needs time for each."""
 
-# Names of classes, because the library is loaded late.
-_OPENING: Final = ("MappingStartEvent", "SequenceStartEvent")
-_CLOSING: Final = ("MappingEndEvent", "SequenceEndEvent")
-_LEAVES: Final = ("ScalarEvent", "AliasEvent")
-
 _QUOTES: Final = "Put a text in quotes when ': ' or ' #' stands in it or it begins with one of *&!|>%@`[]{}"
 
 _KNOWN: Final = (
@@ -175,9 +170,13 @@ def read_front_matter(front: str, first_line: int, file: str) -> Fields:
 
 
 def _read_yaml(front: str, first_line: int, file: str) -> Fields:
+    """Return the fields of front matter that is more than plain lines. Raises `SkillError` with the line."""
     try:
-        written = _YamlCheck(file, first_line).read_keys(yaml.parse(front, Loader=yaml.SafeLoader))
-        values = yaml.safe_load(front)
+        _check_events(yaml.parse(front, Loader=yaml.SafeLoader), file, first_line)
+        loader = yaml.SafeLoader(front)
+        node = loader.get_single_node()
+        written = _find_keys(node, file, first_line)
+        values = None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else first_line + mark.line
@@ -194,55 +193,31 @@ def _read_yaml(front: str, first_line: int, file: str) -> Fields:
     return Fields(file, values.items(), written)
 
 
-class _YamlCheck:
-    """Checks the events of a YAML text before its values are built."""
-
-    def __init__(self, file: str, first_line: int) -> None:
-        self._file = file
-        self._first_line = first_line
-
-    def read_keys(self, events: "Iterable[yaml.Event]") -> dict[str, WrittenValue]:
-        """Return the top keys with their lines. Raises `SkillError` for refused features."""
-        depth = 0
-        top: list[WrittenValue] = []
-        for number, event in enumerate(events):
-            kind = type(event).__name__
-            if kind in _CLOSING:
-                depth -= 1
-            if kind in _OPENING or kind in _LEAVES:
-                self._refuse_unsafe(event)
-                if depth == 1:
-                    top.append(WrittenValue(self._line(event), getattr(event, "value", None)))
-            if kind in _OPENING:
-                depth += 1
-            if depth > MAX_DEPTH:
-                raise self._problem(event, f"it is nested deeper than {MAX_DEPTH} levels. Flatten it")
-            if number > MAX_VALUES:
-                raise self._problem(event, f"it has more than {MAX_VALUES} values. Leave some out")
-        return self._by_key(top)
-
-    def _by_key(self, top: list[WrittenValue]) -> dict[str, WrittenValue]:
-        """Return the values by key. Keys and values alternate; the caller refuses a list at the top."""
-        keys: dict[str, WrittenValue] = {}
-        for key, value in zip(top[::2], top[1::2], strict=False):
-            if key.text is not None:
-                if key.text in keys:
-                    raise SkillError(
-                        self._file, key.line, f"the key {quote_value(key.text)} stands twice. Leave one out"
-                    )
-                keys[key.text] = WrittenValue(key.line, value.text)
-        return keys
-
-    def _refuse_unsafe(self, event: "yaml.Event") -> None:
+def _check_events(events: "Iterable[yaml.Event]", file: str, first_line: int) -> None:
+    """Raise `SkillError` for features of YAML that are refused, before values are built."""
+    depth = 0
+    for number, event in enumerate(events):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if getattr(event, "anchor", None) is not None:
-            raise self._problem(
-                event, "aliases and anchors ('*', '&') are not allowed. Write the value out, or in quotes"
-            )
-        if getattr(event, "tag", None) is not None:
-            raise self._problem(event, "tags ('!') are not allowed. Leave it out, or put the value in quotes")
+            problem = "aliases and anchors ('*', '&') are not allowed. Write the value out, or in quotes"
+        elif getattr(event, "tag", None) is not None:
+            problem = "tags ('!') are not allowed. Leave it out, or put the value in quotes"
+        elif depth > MAX_DEPTH:
+            problem = f"it is nested deeper than {MAX_DEPTH} levels. Flatten it"
+        elif number > MAX_VALUES:
+            problem = f"it has more than {MAX_VALUES} values. Leave some out"
+        else:
+            continue
+        raise SkillError(file, first_line + (0 if event.start_mark is None else event.start_mark.line), problem)
 
-    def _problem(self, event: "yaml.Event", words: str) -> SkillError:
-        return SkillError(self._file, self._line(event), words)
 
-    def _line(self, event: "yaml.Event") -> int:
-        return self._first_line + (0 if event.start_mark is None else event.start_mark.line)
+def _find_keys(node: "yaml.Node | None", file: str, first_line: int) -> dict[str, WrittenValue]:
+    """Return the values of the top keys as they are written. The caller refuses a list at the top."""
+    keys: dict[str, WrittenValue] = {}
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if isinstance(key, yaml.ScalarNode):
+            line = first_line + key.start_mark.line
+            if key.value in keys:
+                raise SkillError(file, line, f"the key {quote_value(key.value)} stands twice. Leave one out")
+            keys[key.value] = WrittenValue(line, value.value if isinstance(value, yaml.ScalarNode) else None)
+    return keys

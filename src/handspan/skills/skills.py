@@ -128,9 +128,8 @@ class Skills:
             hint = did_you_mean(name, (skill.name for skill in there))
             raise ToolError("invalid_arguments", f"There is no skill {name!r} in the workspace to be enabled.{hint}")
         if fingerprint not in seen:
-            raise ToolError(
-                "invalid_arguments", f"Skill {name!r} is not what was shown. Read it again, then enable it."
-            )
+            text = f"Skill {name!r} is not what was shown. Read it again, then enable it."
+            raise ToolError("invalid_arguments", text)
         changed = await self._switches.enable(name, fingerprint)
         await self.refresh()
         return changed
@@ -189,6 +188,10 @@ def _offer_line(skill: Skill) -> str:
 def _check_skill(
     found: FoundSkill, agreed: str | None, switch_problems: tuple[str, ...], nearer: FoundSkill | None
 ) -> _CheckedSkill:
+    """Return a skill with the reasons why it can't be used, if there are any.
+
+    `agreed`: the fingerprint that a person has enabled. `nearer`: a skill of the same name that goes before it.
+    """
     if found.skill is None:
         return _CheckedSkill(found, (found.problem,))
     if found.where == "workspace" and agreed != found.skill.fingerprint:

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, cast
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, UserMessage
-from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.tool import READ_ONLY, ToolSpec, parameters, string
 from handspan.core.values import Arguments, JsonObject
 from handspan.skills.file import Skill, fill
 from handspan.skills.skills import Skills
@@ -26,19 +26,15 @@ class UseSkill:
             "Switch on a skill by its name for this turn and get its instructions. "
             "A skill that lists tools leaves you only those, until the turn ends."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The skill's name."},
-                "arguments": {
-                    "type": "object",
-                    "description": "Values for the skill's variables by name; a skill without variables takes 'args'.",
-                    "additionalProperties": {"type": "string", "maxLength": 20000},
-                },
+        parameters=parameters(
+            "name",
+            name=string("The skill's name.", minLength=1, maxLength=64),
+            arguments={
+                "type": "object",
+                "description": "Values for the skill's variables by name; a skill without variables takes 'args'.",
+                "additionalProperties": {"type": "string", "maxLength": 20000},
             },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        ),
         timeout=10.0,
         # It only changes the agent's instructions and toolbox, and a skill never lifts a read-only mode.
         annotations=READ_ONLY,
@@ -60,10 +56,8 @@ class UseSkill:
     def _fill_skill(self, name: str, values: dict[str, str]) -> Skill:
         skill = self._skills.find(name)
         if skill.disable_model_invocation:
-            raise ToolError(
-                "policy_denied",
-                f"Skill {name!r} is not for a model to switch on. Ask the person to do it, or go on without it.",
-            )
+            text = f"Skill {name!r} is not for a model to switch on. Ask the person to do it, or go on without it."
+            raise ToolError("policy_denied", text)
         return fill(skill, values)
 
 
@@ -79,11 +73,11 @@ def skills_switched_on(messages: Sequence[Message]) -> list[str]:
             calls = message.calls
         elif isinstance(message, ResultsMessage):
             done = zip(calls, message.results, strict=False)
-            names += [name for call, result in done if not result.is_error and (name := _switched_on_by(call))]
+            names += [name for call, result in done if not result.is_error and (name := _skill_of_call(call))]
     return names
 
 
-def _switched_on_by(call: CallPart) -> str:
+def _skill_of_call(call: CallPart) -> str:
     """Return the name of the skill that this call has switched on; empty for a call of another tool."""
     if call.name != UseSkill.spec.name:
         return ""

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from handspan.config.secrets import read_secret
-from handspan.config.settings import Settings, ToolSettings, WebSearchSettings
+from handspan.config.settings import Settings
+from handspan.config.tool_settings import ToolSettings, WebSearchSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.principals import BUILTIN
-from handspan.core.sources import SourceState, SourceStatus
+from handspan.core.sources import SourceState
 from handspan.core.tool import SEARCH_TOOLS, Tool, ToolSpec
 from handspan.media.workers import MediaWorkers
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
-from handspan.tools.artifact import ReadArtifact
+from handspan.tools.artifact import FindResult, ReadArtifact
 from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
@@ -54,8 +55,10 @@ class BuiltinTools:
         delivery: MessageDelivery | None = None,
         *,
         only: tuple[str, ...] = ("*",),
+        find_result: FindResult | None = None,
     ) -> None:
-        """`only`: globs of the names of the tools to register."""
+        """`only`: globs of the names of the tools to register. `find_result`: for `read_artifact`."""
+        self._find_result = find_result
         self._registry = registry
         self._settings = settings
         self._sandbox = sandbox
@@ -71,6 +74,7 @@ class BuiltinTools:
         self._shell = self._make_shell()
 
     def _make_shell(self) -> list[Tool]:
+        """Return the tools that run commands, with the policy and the limits of the settings."""
         tools, policy = self._settings.tools, self._settings.tools.command_policy
         return list(
             shell_tools(
@@ -88,8 +92,7 @@ class BuiltinTools:
     @property
     def state(self) -> SourceState:
         """Whether this source is open, and how many built-in tools there are."""
-        status: SourceStatus = "closed" if self._workspace is None else "ready"
-        return SourceState(status, self._registry.count(BUILTIN))
+        return SourceState("closed" if self._workspace is None else "ready", self._registry.count(BUILTIN))
 
     async def open(self) -> None:
         """Register the built-in tools. Raises `ConfigError` when a glob of `only` matches no tool."""
@@ -110,7 +113,8 @@ class BuiltinTools:
         self._shell = self._make_shell()
         if self._workspace is not None:
             tools = self._choose(self._tools(self._workspace))
-            self._registry.replace(BUILTIN, [*tools, *self._tools_of_others()])
+            of_others = [one for one in self._registry if one.origin == BUILTIN and one.spec.name not in self._names]
+            self._registry.replace(BUILTIN, [*tools, *(entry.tool for entry in of_others)])
             self._names = {tool.spec.name for tool in tools}
             self._note_shell_specs()
 
@@ -123,10 +127,6 @@ class BuiltinTools:
 
     def _choose(self, tools: Iterable[Tool]) -> list[Tool]:
         return [tool for tool in tools if matches_any(self._only, tool.spec.name)]
-
-    def _tools_of_others(self) -> list[Tool]:
-        entries = (entry for entry in self._registry if entry.origin == BUILTIN)
-        return [entry.tool for entry in entries if entry.spec.name not in self._names]
 
     def _note_shell_specs(self) -> None:
         """Note the specs of the shell tools as they are registered now."""
@@ -155,6 +155,7 @@ class BuiltinTools:
         return ForwardProxy(self._guard, ProxyLimits(sandbox.network_connections, sandbox.network_bytes))
 
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
+        """Yield all built-in tools, for this workspace."""
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
         yield from file_tools(workspace, tools.result_limit, self._media)
@@ -167,7 +168,7 @@ class BuiltinTools:
             search=_search_endpoint(tools.web_search),
             http_hosts=tools.http_request.allowed_hosts,
         )
-        yield ReadArtifact(tools.result_limit)
+        yield ReadArtifact(tools.result_limit, self._find_result)
         yield SendMessage(self._delivery)
         yield AskUser()
         if tools.shown:

@@ -205,6 +205,7 @@ def _scan(folder: Path) -> dict[Path, _Stamp]:
 
 
 def _stamp(folder: Path, entry: os.DirEntry[str]) -> _Stamp:
+    """Return what changes when the file does, and why it is not loaded, if another user could have written it."""
     try:
         status = entry.stat()
         refusal = _find_refusal(folder, folder / entry.name)
@@ -219,13 +220,10 @@ def _find_refusal(folder: Path, path: Path) -> str:
     """Return why this file must not run: other users could have written it, or it is elsewhere. Empty: it may."""
     target = path.resolve()
     if not target.is_relative_to(folder.resolve()):
-        return f"is a link that leads out of this folder. Type: cp --remove-destination {_quote(target)} {_quote(path)}"
+        command = shlex.join(("cp", "--remove-destination", str(target), str(path)))
+        return f"is a link that leads out of this folder. Type: {command}"
     problem = find_other_writer(folder, f"the folder {str(folder)!r}") or find_other_writer(path)
     return f"is not run: {problem}" if problem else ""
-
-
-def _quote(path: Path) -> str:
-    return shlex.quote(str(path))
 
 
 def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> None:

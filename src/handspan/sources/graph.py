@@ -8,6 +8,8 @@ in its thread.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from handspan.core.context import ToolContext
 from handspan.core.errors import NameTaken
 from handspan.core.names import is_outside_name, outside_name
@@ -35,11 +37,7 @@ class GraphTool:
 
     def with_name(self, name: str) -> "GraphTool":
         """Return this tool with another name for models."""
-        spec = self.spec
-        renamed = ToolSpec(
-            name, spec.description, spec.parameters, spec.permissions, spec.timeout, spec.version, spec.annotations
-        )
-        return GraphTool(renamed, self.node, self.own_name, self._schema)
+        return GraphTool(replace(self.spec, name=name), self.node, self.own_name, self._schema)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Pending:
         """Return `Pending`: the client that sent the request runs the call."""
@@ -66,9 +64,9 @@ class GraphTools:
             strip_invisible(offered.description),
             schema.parameters,
             tuple(offered.permissions),
-            self._expires_in if offered.timeout is None else offered.timeout,
-            offered.version,
-            annotations_of(offered.annotations),
+            timeout=self._expires_in if offered.timeout is None else offered.timeout,
+            version=offered.version,
+            annotations=annotations_of(offered.annotations),
         )
         return GraphTool(spec, offered.node_name, offered.name, schema)
 

@@ -15,6 +15,8 @@ from handspan.core.tool import UNKNOWN_EFFECTS, Annotations, ToolSpec
 from handspan.core.values import Json, JsonObject, strip_schema
 from handspan.wire.ws_frames import WireLimits
 
+_MOST_SESSIONS: Final = 256
+
 
 class OfferRules(Struct, frozen=True):
     """What clients may register at this gateway (SPEC W5)."""
@@ -78,9 +80,8 @@ class SchemaCache:
 class SessionOffers:
     """The first definition of each tool that clients offered, in the sessions used last (SPEC T5)."""
 
-    def __init__(self, limit: int = 256) -> None:
-        """`limit`: how many sessions are remembered."""
-        self._specs: BoundedDict[str, dict[str, ToolSpec]] = BoundedDict(limit)
+    def __init__(self) -> None:
+        self._specs: BoundedDict[str, dict[str, ToolSpec]] = BoundedDict(_MOST_SESSIONS)
         """The first definitions by session and name, the session used last at the end."""
 
     def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:

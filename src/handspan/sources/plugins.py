@@ -3,7 +3,7 @@
 A broken plugin is reported and skipped: all other plugins work.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class PluginTools:
     async def open(self) -> None:
         """Register the tools of all plugins that work."""
         for point in entry_points_of(GROUP) if self._found is None else self._found:
-            self._add(Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})", point.load)
+            self._add(point)
         self._status = "ready"
 
     async def close(self) -> None:
@@ -53,11 +53,12 @@ class PluginTools:
         self._broken.clear()
         self._status = "closed"
 
-    def _add(self, origin: Origin, where: str, load: Callable[[], object]) -> None:
+    def _add(self, point: "EntryPoint") -> None:
         """Load a plugin and register its tools. Errors are noted as broken."""
+        origin, where = Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})"
         self._origins.append(origin)
         try:
-            tools = list(tools_in(load()))
+            tools = list(tools_in(point.load()))
         except (Exception, SystemExit) as error:  # code that is not ours
             self._broken.append(Broken(where, describe_problem(error)))
             return

@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.questions import ToolQuestion
-from handspan.core.tool import READ_ONLY, Handling, ToolSpec
+from handspan.core.tool import READ_ONLY, Handling, ToolSpec, parameters, string
 from handspan.core.values import Arguments, Json, JsonObject
 
 _LONGEST_QUESTION: Final = 4000
@@ -27,27 +27,22 @@ class AskUser:
     spec: Final = ToolSpec(
         name="ask_user",
         description="Ask the person a question and wait for the answer. For what you can't find out yourself.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "question": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": _LONGEST_QUESTION,
-                    "description": "One clear question, with what the person needs to know to answer it.",
-                },
-                "options": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1, "maxLength": _LONGEST_OPTION},
-                    "minItems": 2,
-                    "maxItems": _MAX_OPTIONS,
-                    "uniqueItems": True,
-                    "description": "Answers to choose from; without them the person writes a text.",
-                },
+        parameters=parameters(
+            "question",
+            question=string(
+                "One clear question, with what the person needs to know to answer it.",
+                minLength=1,
+                maxLength=_LONGEST_QUESTION,
+            ),
+            options={
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": _LONGEST_OPTION},
+                "minItems": 2,
+                "maxItems": _MAX_OPTIONS,
+                "uniqueItems": True,
+                "description": "Answers to choose from; without them the person writes a text.",
             },
-            "required": ["question"],
-            "additionalProperties": False,
-        },
+        ),
         annotations=READ_ONLY,
     )
     handling: Final = Handling(asks=_make_question)

@@ -8,7 +8,7 @@ from typing import Final
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.late_imports import difflib, zoneinfo
-from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.tool import READ_ONLY, ToolSpec, parameters, string
 from handspan.core.values import Json
 
 _FORMATS: Final = ("iso8601", "human_readable")
@@ -20,21 +20,11 @@ class GetCurrentTime:
     spec: Final = ToolSpec(
         name="get_current_time",
         description="Get the current date and time.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "timezone": {
-                    "type": "string",
-                    "description": "IANA time zone such as 'America/New_York'; the machine's own by default.",
-                },
-                # Upper and lower case are allowed, which an enum can't express: `run` checks the value.
-                "format": {
-                    "type": "string",
-                    "description": "'iso8601' (default) or 'human_readable', in upper or lower case.",
-                },
-            },
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            timezone=string("IANA time zone such as 'America/New_York'; the machine's own by default."),
+            # Upper and lower case are allowed, which an enum can't express: `run` checks the value.
+            format=string("'iso8601' (default) or 'human_readable', in upper or lower case."),
+        ),
         timeout=5.0,
         annotations=READ_ONLY,
     )
@@ -54,6 +44,7 @@ class GetCurrentTime:
 
 
 async def _find_zone(name: str) -> tzinfo:
+    """Return the time zone of this name. Raises `ToolError`, with similar names, for an unknown one."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # an unknown name, a path, a folder of zones

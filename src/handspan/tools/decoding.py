@@ -52,10 +52,8 @@ def find_encoding(asked: str) -> str:
     except (LookupError, ValueError):
         name = ""
     if not name or name.replace("_", "-") in _NOT_FOR_FILES:
-        raise ToolError(
-            "invalid_arguments",
-            f"Unknown encoding {quote_path(asked)}. Use one such as 'utf-8', 'utf-16', 'latin-1' or 'shift_jis'.",
-        )
+        text = f"Unknown encoding {quote_path(asked)}. Use one such as 'utf-8', 'utf-16', 'latin-1' or 'shift_jis'."
+        raise ToolError("invalid_arguments", text)
     return name
 
 
@@ -85,7 +83,9 @@ def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterat
     at = encoding.mark
     while True:
         data = file.read(at, _CHUNK)
-        _refuse_binary(data, encoding, path)
+        if encoding.unit == 1 and b"\0" in data:  # as for grep and git, a NUL byte means binary
+            text = f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'."
+            raise ToolError("execution_failed", f"{text} {_how_to_see(path)}")
         pending = len(decoder.getstate()[0])
         try:
             text = decoder.decode(data, final=len(data) < _CHUNK)
@@ -99,16 +99,6 @@ def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterat
         if len(data) < _CHUNK:
             return
         at += len(data)
-
-
-def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
-    """Raise an error for binary data. As for grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
-    if encoding.unit == 1 and b"\0" in data:
-        raise ToolError(
-            "execution_failed",
-            f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'. "
-            f"{_how_to_see(path)}",
-        )
 
 
 def _how_to_see(path: str) -> str:

@@ -1,9 +1,10 @@
-"""Directories below a root: opening a name in them, and listing them. Nothing leads out of the root (SPEC S1).
+"""Directories below a root: opening a name in them, making and listing them. Nothing leads out of it (SPEC S1).
 
 There are two ways to open: one system call where the kernel has it, or a walk from directory to directory. Both refuse
 every link. `paths.py` has followed all links before, as text, so a link that is met now was put there meanwhile.
 """
 
+import contextlib
 import errno
 import heapq
 import os
@@ -18,7 +19,7 @@ from msgspec import Struct
 from handspan.core.context import Deadline
 from handspan.core.late_imports import ctypes
 from handspan.tools.new_file import hide_temporary
-from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, identity
+from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, close_after, identity
 
 OpenBeneath: TypeAlias = Callable[[int, Parts, int], int]
 """(root descriptor, parts, flags) → descriptor. Raises `OSError` like `os.open`. No parts: the root itself."""
@@ -52,12 +53,12 @@ def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
 @cache
 def _openat2() -> Callable[[int, bytes, bytes], int]:
     """Return the system call. It returns a descriptor, or the negative number of the error."""
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
 
     def openat2(root: int, name: bytes, how: bytes) -> int:
-        descriptor: int = call(_OPENAT2, root, name, how, len(how))
+        descriptor: int = syscall(_OPENAT2, root, name, how, len(how))
         return descriptor if descriptor >= 0 else -ctypes.get_errno()
 
     return openat2
@@ -65,25 +66,18 @@ def _openat2() -> Callable[[int, bytes, bytes], int]:
 
 def open_by_walk(root: int, parts: Parts, flags: int) -> int:
     """Open directory by directory and return the descriptor. Each directory stays open until the next is open."""
-    if not parts:
-        return os.open(b".", flags | _ALWAYS, dir_fd=root)
-    *above, name = parts
+    *above, name = parts or (b".",)
     here = root
     try:
         for part in above:
-            here = open_child(here, part, root)
+            child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
+            if here != root:
+                os.close(here)
+            here = child
         return os.open(name, flags | _ALWAYS, dir_fd=here)
     finally:
         if here != root:
             os.close(here)
-
-
-def open_child(here: int, part: bytes, root: int) -> int:
-    """Open the directory `part` in `here` and return its descriptor. Close `here`, unless it is the root."""
-    child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
-    if here != root:
-        os.close(here)
-    return child
 
 
 def choose_opener(root: int) -> OpenBeneath:
@@ -98,6 +92,57 @@ def choose_opener(root: int) -> OpenBeneath:
     except OSError:
         return open_by_walk
     return open_by_openat2
+
+
+# Making
+
+
+class FolderMaker:
+    """Makes the folders below one root that a new file needs."""
+
+    def __init__(self, root: int, opener: OpenBeneath, mode: int, owner: tuple[int, int] | None) -> None:
+        """`mode` and `owner` are those of new folders; without an owner they belong to this process's user."""
+        self._root = root
+        self._opener = opener
+        self._mode = mode
+        self._owner = owner
+
+    @contextlib.contextmanager
+    def open(self, parts: Parts) -> Iterator[int]:
+        """Open the directory, and create missing directories. If the block fails, remove those that were created."""
+        made: list[Parts] = []
+        try:
+            with close_after(self._open_or_make(parts, made)) as descriptor:
+                yield descriptor
+        except BaseException:
+            self._remove(made)
+            raise
+
+    def _open_or_make(self, parts: Parts, made: list[Parts]) -> int:
+        """Return the descriptor of the directory. Add the directories that were created to `made`."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._opener(self._root, parts, DIRECTORY)
+        for depth, name in enumerate(parts):
+            above = self._opener(self._root, parts[:depth], DIRECTORY)
+            with close_after(above), contextlib.suppress(FileExistsError):
+                self._make(above, name)
+                made.append(parts[: depth + 1])
+        return self._opener(self._root, parts, DIRECTORY)
+
+    def _make(self, above: int, name: bytes) -> None:
+        os.mkdir(name, self._mode, dir_fd=above)
+        if self._owner is None:
+            return
+        with close_after(os.open(name, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS, dir_fd=above)) as made:
+            if not os.listdir(made):  # if a folder with content took its place meanwhile, that folder keeps its owner
+                os.fchown(made, *self._owner)
+
+    def _remove(self, made: list[Parts]) -> None:
+        """Remove the created folders that are still empty, the deepest first."""
+        with contextlib.suppress(OSError):
+            for *above, name in reversed(made):
+                with close_after(self._opener(self._root, tuple(above), DIRECTORY)) as folder:
+                    os.rmdir(name, dir_fd=folder)
 
 
 # Listing

@@ -7,7 +7,7 @@ from typing import Final, cast
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import Success
-from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
+from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec, boolean, integer, parameters, string
 from handspan.core.values import Arguments, JsonObject, escape_invisible, strip_invisible
 from handspan.media.workers import MediaWorkers
 from handspan.tools.decoding import HEAD, detect_encoding, find_encoding, is_utf8
@@ -27,10 +27,7 @@ _ENVELOPE: Final = 64
 _SECONDS: Final = 10.0
 # Serial, so that two appends of one reply of the model keep their order.
 _CHANGES_FILES: Final = Annotations(destructive=True, serial=True, group="workspace")
-_PATH: Final[JsonObject] = {
-    "type": "string",
-    "description": "Path of the file, relative to the workspace, such as 'notes/today.txt'.",
-}
+_PATH: Final = string("Path of the file, relative to the workspace, such as 'notes/today.txt'.")
 
 
 def file_tools(
@@ -51,25 +48,13 @@ class ReadFile:
         name="read_file",
         description="Read a text file, an image or a PDF of the workspace. An image comes as an image, a PDF as text. "
         "A long text comes in pages; the last line says how to read on.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "encoding": {
-                    "type": "string",
-                    "default": "UTF-8",
-                    "description": "Encoding of the text, such as 'UTF-8'.",
-                },
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "The line to begin at; 1, the first line, by default.",
-                },
-                "limit": {"type": "integer", "minimum": 1, "description": "How many lines; as many as fit by default."},
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "path",
+            path=_PATH,
+            encoding=string("Encoding of the text, such as 'UTF-8'.", default="UTF-8"),
+            offset=integer("The line to begin at; 1, the first line, by default.", minimum=0),
+            limit=integer("How many lines; as many as fit by default.", minimum=1),
+        ),
         timeout=_SECONDS,
         annotations=READS_WORKSPACE,
     )
@@ -83,6 +68,7 @@ class ReadFile:
         self._media = None if media is None else MediaFiles(media, self._room)
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> str | Success:
+        """Return a page of the file's text; of an image or a PDF, what models can see."""
         path = cast(str, arguments["path"])
         asked = find_encoding(cast(str, arguments.get("encoding", "UTF-8")))
         # JSON Schema accepts 5.0 as an integer.
@@ -101,21 +87,15 @@ class WriteFile:
     spec = ToolSpec(
         name="write_file",
         description="Write text to a file of the workspace, creating it and its directories if needed.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "content": {"type": "string", "description": "The text to write, as UTF-8."},
-                "mode": {
-                    "type": "string",
-                    "enum": ["overwrite", "append"],
-                    "default": "overwrite",
-                    "description": "Replace the whole file, or add to its end.",
-                },
-            },
-            "required": ["path", "content"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "path",
+            "content",
+            path=_PATH,
+            content=string("The text to write, as UTF-8."),
+            mode=string(
+                "Replace the whole file, or add to its end.", enum=["overwrite", "append"], default="overwrite"
+            ),
+        ),
         timeout=_SECONDS,
         annotations=_CHANGES_FILES,
     )
@@ -124,6 +104,7 @@ class WriteFile:
         self._workspace = workspace
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """Write the file, or append to it, and return how many bytes."""
         path = cast(str, arguments["path"])
         data = encode_argument(arguments, "content")
         mode = cast(str, arguments.get("mode", "overwrite"))
@@ -164,25 +145,15 @@ class EditFile:
     spec = ToolSpec(
         name="edit_file",
         description="Replace a text in a file of the workspace. It must occur exactly once, or replace_all be true.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "old_text": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "The text to replace, exactly as it stands in the file.",
-                },
-                "new_text": {"type": "string", "description": "The text to put in its place."},
-                "replace_all": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "True replaces every occurrence, such as a name in the whole file.",
-                },
-            },
-            "required": ["path", "old_text", "new_text"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "path",
+            "old_text",
+            "new_text",
+            path=_PATH,
+            old_text=string("The text to replace, exactly as it stands in the file.", minLength=1),
+            new_text=string("The text to put in its place."),
+            replace_all=boolean("True replaces every occurrence, such as a name in the whole file."),
+        ),
         timeout=_SECONDS,
         annotations=_CHANGES_FILES,
     )
@@ -191,12 +162,13 @@ class EditFile:
         self._workspace = workspace
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """Replace a text in the file."""
         path = cast(str, arguments["path"])
         old, new = encode_argument(arguments, "old_text"), encode_argument(arguments, "new_text")
         if old == new:
             raise ToolError("invalid_arguments", "old_text and new_text are the same: there is nothing to edit.")
         is_for_all = bool(arguments.get("replace_all", False))
-        edit = _Replacement(old, new, path, is_for_all)
+        edit = _Replacement(old, new, path, is_for_all=is_for_all)
         self._workspace.edit(path, edit.apply, EDIT_LIMIT, ctx.deadline)
         answer: JsonObject = {"message": f"Successfully edited {path}", "path": path}
         return answer | {"replaced": edit.count} if is_for_all else answer
@@ -205,7 +177,7 @@ class EditFile:
 class _Replacement:
     """Replaces a text in the bytes of a file, and counts the replacements."""
 
-    def __init__(self, old: bytes, new: bytes, path: str, is_for_all: bool) -> None:
+    def __init__(self, old: bytes, new: bytes, path: str, *, is_for_all: bool) -> None:
         self._old = old
         self._new = new
         self._path = path
@@ -215,18 +187,16 @@ class _Replacement:
     def apply(self, data: bytes) -> bytes:
         """Return the bytes with the new text. Raises `ToolError` when the old text is missing or not unique."""
         if b"\0" in data:
-            raise ToolError(
-                "execution_failed",
-                f"{quote_path(self._path)} is a binary file or UTF-16 text; only UTF-8 text can be edited.",
-            )
+            text = f"{quote_path(self._path)} is a binary file or UTF-16 text; only UTF-8 text can be edited."
+            raise ToolError("execution_failed", text)
         old, new = _match_line_endings(data, self._old, self._new)
         if not is_utf8((data,)):
             self._check_ascii(data, old, new)
         place = data.find(old)
         if place < 0:
-            raise ToolError("invalid_arguments", self._missing(data, old))
+            raise ToolError("invalid_arguments", self._explain_missing(data, old))
         if not self._is_for_all and data.find(old, place + 1) >= 0:
-            raise ToolError("invalid_arguments", self._not_unique(data, old))
+            raise ToolError("invalid_arguments", self._explain_repeated(data, old))
         self.count = data.count(old) if self._is_for_all else 1
         return data.replace(old, new, self.count)
 
@@ -242,7 +212,8 @@ class _Replacement:
                 "it. Convert it first, such as with iconv in exec_shell.",
             )
 
-    def _missing(self, data: bytes, old: bytes) -> str:
+    def _explain_missing(self, data: bytes, old: bytes) -> str:
+        """Return why the text is not found, as far as that can be seen."""
         text = f"old_text was not found in {quote_path(self._path)} (0 matches)."
         if invisible := _find_invisible(data.decode("utf-8", "replace"), old.decode()):
             return f"{text} {invisible}"
@@ -252,7 +223,8 @@ class _Replacement:
             text += f" Its first line is in line {_line_of(data, place)}; the text around it differs."
         return f"{text} Read the file and copy the text exactly."
 
-    def _not_unique(self, data: bytes, old: bytes) -> str:
+    def _explain_repeated(self, data: bytes, old: bytes) -> str:
+        """Return why the text is not replaced: it appears more than once. Name the lines."""
         lines: list[str] = []
         place = data.find(old)
         while place >= 0 and len(lines) < _MAX_PLACES:
@@ -327,17 +299,9 @@ class ListDirectory:
     spec = ToolSpec(
         name="list_directory",
         description="List the files and directories in a directory of the workspace, sorted by name.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "Path of the directory, relative to the workspace; '.' is the workspace itself.",
-                },
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "path", path=string("Path of the directory, relative to the workspace; '.' is the workspace itself.")
+        ),
         timeout=_SECONDS,
         annotations=READS_WORKSPACE,
     )
@@ -346,6 +310,7 @@ class ListDirectory:
         self._workspace = workspace
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """Return the entries of a folder, as many as fit."""
         listing = self._workspace.entries(cast(str, arguments["path"]), LIST_LIMIT, ctx.deadline)
         answer: JsonObject = {"entries": [_render_entry(entry) for entry in listing.entries]}
         if listing.total > len(listing.entries):
@@ -369,7 +334,5 @@ def encode_argument(arguments: Arguments, name: str) -> bytes:
     try:
         return cast(str, arguments[name]).encode()
     except UnicodeEncodeError as error:
-        raise ToolError(
-            "invalid_arguments",
-            f"{name} holds a lone surrogate at character {error.start}, which is no character. Leave it out.",
-        ) from None
+        text = f"{name} holds a lone surrogate at character {error.start}, which is no character. Leave it out."
+        raise ToolError("invalid_arguments", text) from None

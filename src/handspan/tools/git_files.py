@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from handspan.tools.paths import Parts, caseless
+from handspan.tools.paths import Parts, caseless, close_after
 
 _MAX_MODULES: Final = 100
 """The most submodules that are protected."""
@@ -19,6 +19,7 @@ _SETTINGS: Final = ("hooks", "config", "config.worktree", "commondir")
 _HAS_OWN_WORKTREE: Final = rb"(?im)worktree\s*=|bare\s*(?:=\s*(?:true|yes|on|1)\s*)?$"
 """Finds `core.worktree` and `core.bare` in a config file."""
 _LONGEST_CONFIG: Final = 1024 * 1024
+_SAFELY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _THIS_FOLDER: Final = b".\n"
 
 
@@ -70,22 +71,21 @@ def _create_missing(root: str) -> None:
     folder with the settings, and git refuses an empty `commondir`. While that file exists, git does not read
     `core.worktree` and `core.bare`: so a repository that has set one of these gets no `commondir`.
     """
-    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        # Descriptors are used, because another command may meanwhile put a link in the place of a folder.
-        folder = os.open(f"{root}/.git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        stack.callback(os.close, folder)
+    # Descriptors are used, because another command may meanwhile put a link in the place of a folder.
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+        close_after(os.open(f"{root}/.git", os.O_DIRECTORY | _SAFELY)) as folder,
+    ):
         _create(folder, "config", b"")
-        config = os.open("config", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        stack.callback(os.close, config)
-        if not re.search(_HAS_OWN_WORKTREE, os.read(config, _LONGEST_CONFIG)):
+        with close_after(os.open("config", os.O_NONBLOCK | _SAFELY, dir_fd=folder)) as config:
+            is_found = re.search(_HAS_OWN_WORKTREE, os.read(config, _LONGEST_CONFIG))
+        if not is_found:
             _create(folder, "commondir", _THIS_FOLDER)
 
 
 def _create(folder: int, name: str, content: bytes) -> None:
     """Create a file in this open folder, unless it exists."""
     with contextlib.suppress(FileExistsError):
-        created = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
-        try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with close_after(os.open(name, flags, 0o644, dir_fd=folder)) as created:
             os.write(created, content)
-        finally:
-            os.close(created)

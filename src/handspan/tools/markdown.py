@@ -53,10 +53,7 @@ _INLINE: Final = _word_set("a b strong em i del s code kbd samp sub sup q")
 _TABLE: Final = _word_set("table caption tr td th")
 _BLOCK: Final = _word_set("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
 _KEPT: Final = _INLINE | _BLOCK | _VOID
-_ATTRIBUTES: Final = {
-    "a": ("href", "title"),
-    "img": ("src", "alt", "title"),
-}
+_ATTRIBUTES: Final = {"a": ("href", "title"), "img": ("src", "alt", "title")}
 # HTML allows to omit some end tags. Such a start tag closes the nearest open tag of the first set, but looks no further
 # than a tag of the second set.
 _CELLS: Final = frozenset({"td", "th"})
@@ -154,7 +151,7 @@ class _Content:
             if isinstance(piece, str):
                 self._take_text(piece)
             else:
-                self._take_tag(piece["name"].lower(), bool(piece["slash"]), piece["rest"])
+                self._take_tag(piece["name"].lower(), is_end=bool(piece["slash"]), rest=piece["rest"])
             if self._length > MAX_CLEAN:
                 return True
         return len(page) > MAX_SOURCE
@@ -170,10 +167,11 @@ class _Content:
             room = max(0, MAX_CLEAN + 1 - self._length)
             self._add(text[:room].replace("<", "&lt;").replace(">", "&gt;"))
 
-    def _take_tag(self, name: str, is_end: bool, rest: str) -> None:
+    def _take_tag(self, name: str, *, is_end: bool, rest: str) -> None:
+        """Take one tag. What is dropped is dropped with its content, an unknown tag alone."""
         name = "div" if name in _CONTAINERS else name
         if self._dropping or name in _DROPPED:
-            self._drop(name, is_end, closes_itself=rest.endswith("/"))
+            self._drop(name, is_end=is_end, closes_itself=rest.endswith("/"))
         elif name not in _KEPT:
             return
         elif is_end:
@@ -181,7 +179,7 @@ class _Content:
         else:
             self._start(name, rest)
 
-    def _drop(self, name: str, is_end: bool, closes_itself: bool) -> None:
+    def _drop(self, name: str, *, is_end: bool, closes_itself: bool) -> None:
         """Note a tag inside of dropped content, or at its begin or end."""
         if not self._dropping and not is_end:
             self._dropping = name
@@ -191,6 +189,7 @@ class _Content:
             self._dropping = ""
 
     def _start(self, name: str, rest: str) -> None:
+        """Take the start of an element, and end those before it that HTML ends without a tag."""
         if name in _BLOCK:
             self._close_nearest(frozenset({"p"}), _BLOCK - {"p"})
         if name == "div" and self._open[-1:] == ["div"]:
@@ -206,7 +205,7 @@ class _Content:
         if name == "img" and not attributes.get("src"):
             self._take_text(attributes.get("alt", ""))
             return
-        self._add(f"<{name}" + "".join(f' {key}="{_escape(value)}"' for key, value in attributes.items()) + ">")
+        self._add(f"<{name}" + "".join(f' {key}="{html.escape(value)}"' for key, value in attributes.items()) + ">")
         if name not in _VOID:
             self._open.append(name)
         if name == "ol":
@@ -243,11 +242,12 @@ class _Content:
         self._length += len(part)
 
     def _attributes(self, name: str, rest: str) -> dict[str, str]:
+        """Return the attributes of this tag that Markdown needs, each once."""
         wanted = _ATTRIBUTES.get(name, ())
         found: dict[str, str] = {}
         for match in re.finditer(_ATTRIBUTE, rest) if wanted else ():
             attribute = match["name"].lower()
-            value = _unescape(match["double"] or match["single"] or match["bare"] or "").strip()
+            value = html.unescape(match["double"] or match["single"] or match["bare"] or "").strip()
             if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:
                 found[attribute] = self._absolute(value) if attribute in ("href", "src") else value
         return found
@@ -259,11 +259,3 @@ class _Content:
         except ValueError:
             return ""
         return "" if address.lower().startswith(("javascript:", "data:", "vbscript:")) else address
-
-
-def _escape(text: str) -> str:
-    return html.escape(text)
-
-
-def _unescape(text: str) -> str:
-    return html.unescape(text)

@@ -59,6 +59,7 @@ class MediaFiles:
         return Success(text, (Attachment("image", image.media_type, image.data, name=name),))
 
     def _read_pdf(self, file: OpenedFile, first: int, max_lines: int | None, deadline: Deadline | None) -> str:
+        """Return the lines of a PDF from this one on. `_places` remembers on which page a line begins."""
         page, skip = self._places.find(file.state, first - 1)
         seconds = self._workers.seconds_until(deadline) * _EXTRACTING_SHARE
         job = PdfJob(file.read(0, file.size), page, skip, max_lines, size=self._room, seconds=seconds)

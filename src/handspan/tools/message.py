@@ -8,7 +8,7 @@ from msgspec import structs
 from handspan.core.channels import OutgoingMessage
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import Annotations, Handling, ToolSpec
+from handspan.core.tool import Annotations, Handling, ToolSpec, parameters, string
 from handspan.core.values import Json, JsonObject
 
 
@@ -21,7 +21,7 @@ class MessageDelivery(Protocol):
         ...
 
     @property
-    def described(self) -> str:
+    def channels_text(self) -> str:
         """The channels and what a chat is in each, as the end of the tool's description."""
         ...
 
@@ -39,16 +39,14 @@ class SendMessage:
     spec = ToolSpec(
         name="message",
         description="Send a message to a chat on a configured channel.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "channel": {"type": "string", "minLength": 1, "description": "The channel, such as 'telegram'."},
-                "chat_id": {"type": "string", "minLength": 1, "description": "The chat on that channel."},
-                "content": {"type": "string", "minLength": 1, "description": "The text to send."},
-            },
-            "required": ["channel", "chat_id", "content"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "channel",
+            "chat_id",
+            "content",
+            channel=string("The channel, such as 'telegram'.", minLength=1),
+            chat_id=string("The chat on that channel.", minLength=1),
+            content=string("The text to send.", minLength=1),
+        ),
         annotations=Annotations(open_world=True),
     )
 
@@ -56,7 +54,7 @@ class SendMessage:
         self._delivery = delivery
         self.handling = Handling(missing="no channel is configured" if delivery is None else delivery.missing)
         if delivery is not None:
-            self.spec = structs.replace(self.spec, description=f"{self.spec.description}{delivery.described}")
+            self.spec = structs.replace(self.spec, description=f"{self.spec.description}{delivery.channels_text}")
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
         """Send the message. Return the channel, the chat and the length of the content in bytes."""

@@ -22,45 +22,41 @@ _TAKEN: Final = frozenset((*_LINKS_TO_USR, "usr", "etc", "dev", "proc", "sys", W
 """Names in the root folder that the sandbox uses itself."""
 
 
-class Mounts:
-    """The mounts of one workspace. `options` is called for each command, because files come and go."""
+def mount_options(workspace: Path, hidden: Sequence[Path], scratch: int, network: str) -> Iterator[str]:
+    """Yield bubblewrap's options for all mounts of one command: files come and go between two commands.
 
-    def __init__(self, workspace: Path, hidden: Sequence[Path], scratch: int) -> None:
-        """`hidden`: paths that commands must not see. `scratch`: bytes of /tmp, and as many of /dev/shm."""
-        self._workspace = workspace
-        self._hidden = hidden
-        self._scratch = str(scratch)
+    `hidden`: paths that commands must not see. `scratch`: bytes of /tmp, and as many of /dev/shm. A command with a
+    network (see `sandbox.py`) gets certificates.
+    """
+    real = os.path.realpath(workspace)
+    certificates = () if network == "none" else _CERTIFICATES
+    yield from _system_options((*_ETC, *certificates, *(_NAME_LOOKUP if network == "host" else ())))
+    yield from ("--dev", "/dev", "--proc", "/proc")
+    for folder in ("/dev/shm", "/tmp"):
+        yield from ("--size", str(scratch), "--perms", "1777", "--tmpfs", folder)
+    yield from ("--remount-ro", "/dev")
+    yield from ("--bind", real, WORKSPACE)
+    yield from _link_real_path(real)
+    yield from _cover_options(real, [os.path.realpath(path) for path in hidden])
 
-    def options(self, network: str = "none") -> Iterator[str]:
-        """Yield bubblewrap's options for all mounts. A command with a network (see `sandbox.py`) gets certificates."""
-        real = os.path.realpath(self._workspace)
-        certificates = () if network == "none" else _CERTIFICATES
-        yield from _system_options((*_ETC, *certificates, *(_NAME_LOOKUP if network == "host" else ())))
-        yield from ("--dev", "/dev", "--proc", "/proc")
-        for folder in ("/dev/shm", "/tmp"):
-            yield from ("--size", self._scratch, "--perms", "1777", "--tmpfs", folder)
-        yield from ("--remount-ro", "/dev")
-        yield from ("--bind", real, WORKSPACE)
-        yield from _link_real_path(real)
-        yield from self._cover_options(real)
 
-    def _cover_options(self, real: str) -> Iterator[str]:
-        """Yield the options that make git's files read-only and hidden paths empty."""
-        hidden = [os.path.realpath(path) for path in self._hidden]
-        protected, no_hooks = list(protected_files(real)), list(folders_without_hooks(real))
-        yield from _pin_folders(real, [*hidden, *protected, *no_hooks, f"{real}/.git/hooks"])
-        for path in protected:
-            yield from ("--ro-bind", path, _inside(path, real))
-        for path in no_hooks:
-            yield from _empty_folder(_inside(path, real))
-        for path in hidden:
-            if _is_below(path, real):
-                yield from _cover(path, _inside(path, real))
-            if _is_below(path, "/usr"):  # a workspace in /usr is visible under two paths
-                yield from _cover(path, path)
+def _cover_options(real: str, hidden: Sequence[str]) -> Iterator[str]:
+    """Yield the options that make git's files read-only and hidden paths empty."""
+    protected, no_hooks = list(protected_files(real)), list(folders_without_hooks(real))
+    yield from _pin_folders(real, [*hidden, *protected, *no_hooks, f"{real}/.git/hooks"])
+    for path in protected:
+        yield from ("--ro-bind", path, _inside(path, real))
+    for path in no_hooks:
+        yield from _empty_folder(_inside(path, real))
+    for path in hidden:
+        if _is_below(path, real):
+            yield from _cover(path, _inside(path, real))
+        if _is_below(path, "/usr"):  # a workspace in /usr is visible under two paths
+            yield from _cover(path, path)
 
 
 def _system_options(etc: Sequence[str]) -> Iterator[str]:
+    """Yield the options for the system's folders, all of them read-only, and for these entries of `/etc`."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _LINKS_TO_USR:
         path = f"/{name}"

@@ -12,7 +12,7 @@ from typing import Final
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
-from handspan.tools.paths import check_deadline, quote_path, wrong_kind_error
+from handspan.tools.paths import check_deadline, close_after, quote_path, wrong_kind_error
 
 _TEMPORARY: Final = r"\.handspan-[0-9a-f]{16}"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,14 +30,9 @@ _LOST_GROUP: Final = (
 )
 
 
-def is_temporary(name: str) -> bool:
-    """Whether this is the name of a file that a write is about to rename. Tools do not show such files."""
-    return re.fullmatch(_TEMPORARY, name) is not None
-
-
 def hide_temporary(folder: int, name: str) -> bool:
-    """Return whether this is a temporary file, which no list shows. Remove the file if its process was killed."""
-    if not is_temporary(name):
+    """Return whether a write is about to rename this file: no list shows it. Remove it if its process was killed."""
+    if re.fullmatch(_TEMPORARY, name) is None:
         return False
     with contextlib.suppress(OSError):
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - _ABANDONED_AFTER:
@@ -72,6 +67,7 @@ class NewFile:
                 os.unlink(self._temporary, dir_fd=self._folder)
 
     def _open(self, mode: int) -> int:
+        """Open a file without a name or, where the system has no such files, under a temporary one."""
         # Only Linux has files without a name, and /proc gives them one.
         if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
             try:
@@ -91,9 +87,8 @@ def lock_folder(folder: int, path: str, deadline: Deadline | None) -> Iterator[N
     while not _try_lock(folder):
         check_deadline(deadline)
         if time.monotonic() > until:
-            raise ToolError(
-                "busy", f"Another program has locked the folder of {quote_path(path)}; nothing was changed. Try again."
-            )
+            text = f"Another program has locked the folder of {quote_path(path)}; nothing was changed. Try again."
+            raise ToolError("busy", text)
         time.sleep(_NEXT_TRY)
     try:
         yield
@@ -106,10 +101,8 @@ def _try_lock(folder: int) -> bool:
     """Try to lock the folder. Return whether the write may go on: also on a file system without locks."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
@@ -126,9 +119,8 @@ def check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | N
         raise wrong_kind_error(path, old.st_mode)
     # Replacing a name needs no permission for the file, and root may do everything: respect "read-only" anyway.
     if not old.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
-        raise ToolError(
-            "execution_failed", f"{quote_path(path)} is read-only; nothing was changed. Write to another file."
-        )
+        text = f"{quote_path(path)} is read-only; nothing was changed. Write to another file."
+        raise ToolError("execution_failed", text)
     return old
 
 
@@ -149,9 +141,6 @@ def keep_owner(descriptor: int, old: os.stat_result) -> None:
 
 def sync_folder(folder: int) -> None:
     """Sync the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with contextlib.suppress(OSError), close_after(os.open(b".", flags, dir_fd=folder)) as descriptor:
+        os.fsync(descriptor)

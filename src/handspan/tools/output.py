@@ -43,9 +43,11 @@ DEFAULT_LIMITS: Final = OutputLimits()
 class OutputStorage:
     """Stores the output of one call as artifacts of its owner."""
 
-    def __init__(self, ctx: ToolContext, tool: str) -> None:
+    def __init__(self, ctx: ToolContext, tool: str, limits: OutputLimits = DEFAULT_LIMITS) -> None:
         self._ctx = ctx
         self._tool = tool
+        self.limits = limits
+        self.progress = ctx.progress
 
     async def store_stream(self, name: str, pieces: AsyncIterator[bytes]) -> ArtifactRef:
         """Store a stream while it comes."""
@@ -54,14 +56,15 @@ class OutputStorage:
             pieces, owner=ctx.who.owner, session=ctx.session, name=f"{self._tool} {name}"
         )
 
-    async def show(self, streams: dict[str, LongText], preview: int) -> dict[str, str]:
+    async def show(self, streams: dict[str, LongText]) -> dict[str, str]:
         """Return what a model sees of each stream. If all are short, they stay whole: the engine may cut them."""
         if all(text.is_whole for text in streams.values()):
             return {name: text.head for name, text in streams.items()}
-        shown = await fit_texts(streams, preview - _OTHER_FIELDS, self._keep)
+        shown = await fit_texts(streams, self.limits.preview - _OTHER_FIELDS, self._keep)
         return {name: shown[name] for name in streams}
 
     async def _keep(self, name: str, text: str) -> tuple[str, str]:
+        """Return the id of the artifact with this text; or an empty id, and why it was not stored."""
         ctx = self._ctx
         try:
             kept = await ctx.artifacts.keep(
@@ -127,8 +130,9 @@ class OutputStream:
         head, tail = bytes(self._head), bytes(self._tail)
         if self._size <= len(tail):
             head = tail
-        text = (_drop_cut_end(head).decode(), _drop_cut_start(tail).decode())
-        return LongText(*text, self._size, lines, artifact, self._stored, problem)
+        # Only a character that was cut, at the end of the head or the beginning of the tail, is no UTF-8.
+        texts = (head.decode("utf-8", "ignore"), tail.decode("utf-8", "ignore"))
+        return LongText(*texts, self._size, lines, artifact, stored=self._stored, problem=problem)
 
     async def discard(self) -> None:
         """End a stream that is not needed: nothing of it stays stored."""
@@ -174,9 +178,8 @@ class OutputStream:
         if self._storing is None and self._size > self._limits.shown:
             self._storing = asyncio.ensure_future(store(self._name, self._pieces()))
             self._storing.add_done_callback(lambda _: self._resume())
-        if self._waiting_size > _MAX_WAITING and self._storing is not None and not self._is_paused:
-            self._is_paused = True
-            self._pause(True)
+        if self._waiting_size > _MAX_WAITING and self._storing is not None:
+            self._set_paused(is_paused=True)
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         """Yield the pieces for the artifact as they come. When none waits, the pipe is read again."""
@@ -191,9 +194,13 @@ class OutputStream:
             yield piece
 
     def _resume(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._pause(False)
+        self._set_paused(is_paused=False)
+
+    def _set_paused(self, *, is_paused: bool) -> None:
+        """Stop or continue the reading of the pipe, if that is a change."""
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            self._pause(is_paused)
 
     def _missing(self) -> str:
         """Return a note on the bytes that the artifact does not have; empty when it has all."""
@@ -203,21 +210,6 @@ class OutputStream:
             f"Only the first {self._stored} bytes are kept (setting tools.output_limit); the other "
             f"{self._size - self._stored} are lost, but for the end shown here."
         )
-
-
-def _drop_cut_end(data: bytes) -> bytes:
-    """Return the bytes without an incomplete character at the end."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    return data[: len(data) - len(decoder.getstate()[0])]
-
-
-def _drop_cut_start(data: bytes) -> bytes:
-    """Return the bytes without an incomplete character at the beginning."""
-    start = 0
-    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:]
 
 
 class OutputProgress:

@@ -3,12 +3,13 @@
 The module also has the errors for paths that can't be used. No error says what exists outside of the workspace.
 """
 
+import contextlib
 import errno
 import os
 import stat
 import time
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -30,6 +31,15 @@ Identity: TypeAlias = tuple[int, int]
 def identity(status: os.stat_result) -> Identity:
     """Return the device and inode of a stat result."""
     return status.st_dev, status.st_ino
+
+
+@contextlib.contextmanager
+def close_after(descriptor: int) -> Iterator[int]:
+    """Yield the open descriptor, and close it after the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def quote_path(path: str) -> str:

@@ -14,16 +14,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import IO, Final
 
 from msgspec import Struct
 
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
-from handspan.core.finishing import outlast
 from handspan.core.long_text import LongText
+from handspan.core.tasks import outlast
 from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, StoreOutput
-from handspan.tools.pipes import hand_over
 
 _ENDING_SECONDS: Final = 5.0
 """How long the end of a killed child is awaited."""
@@ -117,7 +116,7 @@ async def run_child(
         finally:
             await outlast(starting)
             await child.end()
-        return await child.result(loop.time() - began, timed_out)
+        return await child.result(loop.time() - began, timed_out=timed_out)
     except BaseException:
         await child.discard()
         raise
@@ -131,7 +130,7 @@ class _PipeReader(asyncio.Protocol):
         self._fd = fd
 
     def data_received(self, data: bytes) -> None:
-        self._child.pipe_data_received(self._fd, data)
+        self._child.outputs[self._fd].add(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._child.pipe_connection_lost(self._fd)
@@ -147,7 +146,7 @@ class _Child:
     def __init__(self, launch: Launch, progress: Progress, limits: OutputLimits, store: StoreOutput | None) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._outputs = {
+        self.outputs = {
             fd: OutputStream(name, limits, store, progress, pause=partial(self._pause_reading, fd))
             for fd, name in ((1, "stdout"), (2, "stderr"))
         }
@@ -170,12 +169,13 @@ class _Child:
         process = self._process = self._spawn()
         self._watch_exit(process)
         for fd, pipe in ((1, process.stdout), (2, process.stderr)):
-            transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), hand_over(pipe))
+            transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), detach_pipe(pipe))
             self._pipes.append(transport)
         if self._launch.sandbox is not None:
             self._loop.add_reader(self._launch.sandbox.gateway_end, self._release_sandbox)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
+        """Start the program. Raises `ToolError` when the system can't."""
         launch = self._launch
         try:
             return subprocess.Popen(
@@ -191,9 +191,8 @@ class _Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise ToolError(
-                "execution_failed", f"Could not start {launch.argv[0]!r} in {launch.cwd!r}: {error}"
-            ) from error
+            text = f"Could not start {launch.argv[0]!r} in {launch.cwd!r}: {error}"
+            raise ToolError("execution_failed", text) from error
 
     def _watch_exit(self, process: "subprocess.Popen[bytes]") -> None:
         """Set `exited` when the child has ended: by a descriptor or, on a system without one (macOS), by a thread."""
@@ -214,9 +213,6 @@ class _Child:
         process.wait()
         with suppress(RuntimeError):  # the loop is closed: the caller is gone
             self._loop.call_soon_threadsafe(self.exited.set)
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._outputs[fd].add(data)
 
     def pipe_connection_lost(self, fd: int) -> None:
         self._open_pipes.discard(fd)
@@ -241,13 +237,13 @@ class _Child:
         finally:
             self._close(self._process)
 
-    async def result(self, seconds: float, timed_out: bool) -> ChildResult:
+    async def result(self, seconds: float, *, timed_out: bool) -> ChildResult:
         """Return the result once all output is stored."""
         code = self._exit_code
         return ChildResult(
             exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
-            output=await self._outputs[1].finish(),
-            errors=await self._outputs[2].finish(),
+            output=await self.outputs[1].finish(),
+            errors=await self.outputs[2].finish(),
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
@@ -256,7 +252,7 @@ class _Child:
 
     async def discard(self) -> None:
         """Drop the output, also the part that is stored."""
-        for output in self._outputs.values():
+        for output in self.outputs.values():
             await output.discard()
 
     def _pause_reading(self, fd: int, is_paused: bool) -> None:
@@ -265,6 +261,7 @@ class _Child:
             (pipe.pause_reading if is_paused else pipe.resume_reading)()
 
     def _kill(self) -> None:
+        """Kill the child with its process group, and all of the sandbox."""
         assert self._process is not None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -322,6 +319,7 @@ class _Child:
             self._loop.remove_reader(self._init)
 
     def _close(self, process: "subprocess.Popen[bytes]") -> None:
+        """Close all descriptors, and note the exit code."""
         if self._exit is not None:
             self._loop.remove_reader(self._exit)
         for descriptor in (self._exit, self._init):
@@ -332,14 +330,13 @@ class _Child:
             pipe.close()
 
 
-def find_program(name: str, search_path: str | None = None) -> str | None:
-    """Return the file of this program: at its path, or in the search path; None when there is none.
+def detach_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Return a copy of this end of a pipe for `connect_read_pipe` or `connect_write_pipe`, and close `pipe`.
 
-    `shutil.which` is not used: `shutil` imports all kinds of archives, and this module is imported at the start.
+    uvloop closes the descriptor of a pipe and then the file object. The second close would close a file that another
+    thread has opened under the same number meanwhile. So the file object closes its descriptor only for asyncio's loop.
     """
-    folders = [""] if "/" in name else (search_path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
-    for folder in folders:
-        file = os.path.join(folder, name)
-        if os.path.isfile(file) and os.access(file, os.X_OK):
-            return file
-    return None
+    assert pipe is not None  # the child was started with this pipe
+    is_closed_by_file = isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop)
+    with pipe:
+        return open(os.dup(pipe.fileno()), pipe.mode, buffering=0, closefd=is_closed_by_file)

@@ -6,21 +6,10 @@ from urllib.parse import urlsplit
 from handspan.core.tool import Handling
 from handspan.core.values import Arguments, Json
 
-
-def _file(arguments: Arguments, value: Json) -> str:
-    return f"file {arguments.get('path')}"
-
-
-def _files(arguments: Arguments, value: Json) -> str:
-    return f"files in {arguments.get('path', '.')}"
-
-
-def _command(arguments: Arguments, value: Json) -> str:
-    return f"command {arguments.get('command')}"
-
-
-def _artifact(arguments: Arguments, value: Json) -> str:
-    return f"artifact {arguments.get('id')}"
+FROM_FILE: Final = Handling(result_source=lambda arguments, _: f"file {arguments.get('path')}")
+FROM_FILES: Final = Handling(result_source=lambda arguments, _: f"files in {arguments.get('path', '.')}")
+FROM_COMMAND: Final = Handling(result_source=lambda arguments, _: f"command {arguments.get('command')}")
+FROM_ARTIFACT: Final = Handling(result_source=lambda arguments, _: f"artifact {arguments.get('id')}")
 
 
 def name_host(arguments: Arguments, value: Json) -> str:
@@ -30,9 +19,3 @@ def name_host(arguments: Arguments, value: Json) -> str:
         return urlsplit(str(url or arguments.get("url"))).hostname or "the web"
     except ValueError:
         return "the web"
-
-
-FROM_FILE: Final = Handling(result_source=_file)
-FROM_FILES: Final = Handling(result_source=_files)
-FROM_COMMAND: Final = Handling(result_source=_command)
-FROM_ARTIFACT: Final = Handling(result_source=_artifact)

@@ -3,7 +3,7 @@
 from typing import Final, cast
 
 from handspan.core.context import ToolContext
-from handspan.core.tool import NO_EFFECTS, SEARCH_TOOLS, ToolSpec
+from handspan.core.tool import NO_EFFECTS, SEARCH_TOOLS, ToolSpec, integer, parameters, string
 from handspan.core.values import Arguments, Json, JsonObject
 
 _HITS: Final = 8
@@ -20,25 +20,15 @@ class SearchTools:
             "Find more of your tools. You have many, and are shown only some of them. Search before you say that "
             "something can't be done. What is found is shown to you in the next step and can be called then."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 400,
-                    "description": "Words for what the tool does, or a part of its name, such as 'create issue'.",
-                },
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": _MAX_HITS,
-                    "description": f"How many tools to find; {_HITS} by default.",
-                },
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "query",
+            query=string(
+                "Words for what the tool does, or a part of its name, such as 'create issue'.",
+                minLength=1,
+                maxLength=400,
+            ),
+            limit=integer(f"How many tools to find; {_HITS} by default.", minimum=1, maximum=_MAX_HITS),
+        ),
         timeout=10.0,
         annotations=NO_EFFECTS,
     )

@@ -70,10 +70,8 @@ class PageReader:
         if first == 1:
             return ""
         lines = skipped + (bool(chunk) and not chunk.endswith("\n"))
-        raise ToolError(
-            "invalid_arguments",
-            f"offset {first} is behind the end of {quote_path(self._path)}, which has {lines} lines.",
-        )
+        text = f"offset {first} is behind the end of {quote_path(self._path)}, which has {lines} lines."
+        raise ToolError("invalid_arguments", text)
 
     def _at_end(self) -> bool:
         """Whether the file has no more text."""

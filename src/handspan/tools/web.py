@@ -9,7 +9,7 @@ import msgspec
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import Annotations, Handling, Tool, ToolSpec
+from handspan.core.tool import Annotations, Handling, Tool, ToolSpec, boolean, parameters, string
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
@@ -31,11 +31,9 @@ _HEADERS: Final[JsonObject] = {
     "additionalProperties": {"type": "string"},
     "maxProperties": _MAX_HEADERS,
 }
-_SAVE_TO: Final[JsonObject] = {
-    "type": "string",
-    "minLength": 1,
-    "description": "Save the body, text or binary, as this file of the workspace instead of returning it.",
-}
+_SAVE_TO: Final = string(
+    "Save the body, text or binary, as this file of the workspace instead of returning it.", minLength=1
+)
 
 
 def _only_reads(arguments: Arguments) -> bool:
@@ -54,11 +52,7 @@ def web_tools(
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
     """Return the three web tools. They save files in `workspace`; `http_hosts` limits `http_request` to some hosts."""
-    return (
-        WebSearch(guard, search),
-        WebFetch(guard, workspace),
-        HttpRequest(guard, workspace, http_hosts),
-    )
+    return (WebSearch(guard, search), WebFetch(guard, workspace), HttpRequest(guard, workspace, http_hosts))
 
 
 class WebFetch:
@@ -67,27 +61,18 @@ class WebFetch:
     spec = ToolSpec(
         name="web_fetch",
         description="Fetch a web page or file by its URL. HTML comes as Markdown. With save_to it downloads the file.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "url": {"type": "string", "description": "URL to fetch (http:// or https://)"},
-                "method": {
-                    "type": "string",
-                    "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
-                    "default": "GET",
-                    "description": "HTTP method: HEAD for status and type only. http_request can also send a body.",
-                },
-                "headers": _HEADERS,
-                "raw": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "True for the HTML source of a page instead of its Markdown.",
-                },
-                "save_to": _SAVE_TO,
-            },
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "url",
+            url=string("URL to fetch (http:// or https://)"),
+            method=string(
+                "HTTP method: HEAD for status and type only. http_request can also send a body.",
+                enum=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+                default="GET",
+            ),
+            headers=_HEADERS,
+            raw=boolean("True for the HTML source of a page instead of its Markdown."),
+            save_to=_SAVE_TO,
+        ),
         permissions=("network",),
         annotations=_CHANGES_THE_WEB,
     )
@@ -124,27 +109,18 @@ class HttpRequest:
     spec = ToolSpec(
         name="http_request",
         description="Make an HTTP request to a URL and get status, headers and body of the answer.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "url": {"type": "string", "description": "The URL to request (http:// or https://)"},
-                "method": {
-                    "type": "string",
-                    "enum": ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"],
-                    "default": "GET",
-                    "description": "HTTP method",
-                },
-                "headers": _HEADERS,
-                "body": {
-                    "type": ["string", "object", "array"],
-                    "items": {},
-                    "description": "Request body, not for GET and HEAD: a text, or an object or array to send as JSON.",
-                },
-                "save_to": _SAVE_TO,
+        parameters=parameters(
+            "url",
+            url=string("The URL to request (http:// or https://)"),
+            method=string("HTTP method", enum=["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"], default="GET"),
+            headers=_HEADERS,
+            body={
+                "type": ["string", "object", "array"],
+                "items": {},
+                "description": "Request body, not for GET and HEAD: a text, or an object or array to send as JSON.",
             },
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+            save_to=_SAVE_TO,
+        ),
         permissions=("network",),
         annotations=_CHANGES_THE_WEB,
     )
@@ -254,11 +230,8 @@ def _body_text(fetched: Fetched) -> str | None:
 def _declared_size(fetched: Fetched) -> JsonObject:
     """Return the size that the server gives for the whole body, as a field of the answer; empty when it is unknown."""
     size = fetched.headers.get("content-length", "")
-    return (
-        {"total_bytes": int(size)}
-        if re.fullmatch("[0-9]{1,18}", size) and "content-encoding" not in fetched.headers
-        else {}
-    )
+    is_known = re.fullmatch("[0-9]{1,18}", size) and "content-encoding" not in fetched.headers
+    return {"total_bytes": int(size)} if is_known else {}
 
 
 def _binary_warning(fetched: Fetched) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from handspan.core.context import ToolContext
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.late_imports import html
-from handspan.core.tool import Annotations, Handling, ToolSpec
+from handspan.core.tool import Annotations, Handling, ToolSpec, integer, parameters, string
 from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
@@ -111,21 +111,11 @@ class WebSearch:
     spec = ToolSpec(
         name="web_search",
         description="Search the web and get titles, addresses and snippets of the best matches.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "minLength": 1, "description": "Search query"},
-                "num_results": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 50,
-                    "default": 5,
-                    "description": "How many results at most",
-                },
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "query",
+            query=string("Search query", minLength=1),
+            num_results=integer("How many results at most", minimum=1, maximum=50, default=5),
+        ),
         permissions=("network",),
         annotations=Annotations(read_only=True, open_world=True),
     )

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from msgspec import Struct
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
-from handspan.tools.directories import DIRECTORY, Listing, OpenBeneath, choose_opener, list_children, open_child
+from handspan.tools.directories import DIRECTORY, FolderMaker, Listing, OpenBeneath, choose_opener, list_children
 from handspan.tools.git_files import is_in_repository
 from handspan.tools.new_file import NewFile, check_replaceable, keep_owner, lock_folder, sync_folder
 from handspan.tools.paths import (
@@ -29,6 +28,7 @@ from handspan.tools.paths import (
     Parts,
     WorkspaceRoot,
     check_deadline,
+    close_after,
     explain_refusal,
     identity,
     invalid_path,
@@ -60,20 +60,19 @@ _MISSING: Final = _FileState()
 class OpenedFile:
     """A regular file, open for reading. `size` is its size at the moment of opening."""
 
-    def __init__(self, descriptor: int, status: os.stat_result) -> None:
+    def __init__(self, descriptor: int, status: os.stat_result | None) -> None:
+        """Without a status the file is missing: it has no content."""
         self._descriptor = descriptor
-        self.size = status.st_size
-        self.state = _file_state(status)
+        self.state = _MISSING if status is None else _file_state(status)
+        self.size = self.state.size
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, or fewer where the file ends."""
-        return b"".join(self._chunks(offset, length))
+        return b"".join(self.chunks(offset, length))
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the whole content in pieces."""
-        return self._chunks(0, self.size)
-
-    def _chunks(self, offset: int, length: int) -> Iterator[bytes]:
+    def chunks(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the content in pieces: the whole, or so many bytes from `offset`."""
+        length = self.size if length is None else length
         while length > 0 and (data := os.pread(self._descriptor, min(length, _CHUNK), offset)):
             yield data
             offset += len(data)
@@ -91,18 +90,18 @@ class Workspace:
         *,
         file_mode: int = 0o666,
         folder_mode: int = 0o777,
-        is_shared: bool = True,
         opener: OpenBeneath | None = None,
     ) -> None:
         """`file_owner`: user and group id for new files and folders, when the gateway runs as root.
 
-        `is_shared`: other processes write in the root, too. False when the caller has locked the folder itself.
-
         The umask narrows the modes of new files. Without `opener`, the best way for this kernel is used.
         """
         self._root = WorkspaceRoot(root, self._read_link)
-        self._hidden = HiddenPaths(self.path, hidden)
-        if self._hidden.has_root:
+        self.path = self._root.path
+        """The path of the root, without links."""
+        self.hidden = HiddenPaths(self.path, hidden)
+        """The paths that no tool may use."""
+        if self.hidden.has_root:
             raise ConfigError(
                 f"The workspace {str(root)!r} is also a directory that must stay hidden. Choose another one."
             )
@@ -117,18 +116,12 @@ class Workspace:
         self._file_mode = file_mode
         self._folder_mode = folder_mode
         self._given_opener = opener
-        self._is_shared = is_shared
         self._locks = tuple(threading.Lock() for _ in range(_LOCK_COUNT))
 
     @cached_property
     def _opener(self) -> OpenBeneath:
         """The way to open files. It is chosen at the first use."""
         return self._given_opener or choose_opener(self._descriptor)
-
-    @property
-    def path(self) -> Path:
-        """The path of the root, without links."""
-        return self._root.path
 
     def close(self) -> None:
         """Close the root; later calls fail. The caller makes sure that no other call is running."""
@@ -139,9 +132,7 @@ class Workspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # For callers
@@ -163,13 +154,10 @@ class Workspace:
         """Raise the error that `write` would raise for this path now. Change nothing."""
         with self._explain_refusals(path), contextlib.suppress(FileNotFoundError):
             parts = self._locate_for_change(path)
-            folder = self._opener(self._descriptor, parts[:-1], DIRECTORY)
-            try:
+            with close_after(self._opener(self._descriptor, parts[:-1], DIRECTORY)) as folder:
                 if not os.access(b".", os.W_OK | os.X_OK, dir_fd=folder):
                     raise PermissionError(errno.EACCES, "")
                 check_replaceable(folder, parts[-1], path)
-            finally:
-                os.close(folder)
 
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
         """Add data to the end of the file, and create the file if it is missing.
@@ -177,19 +165,27 @@ class Workspace:
         The file is replaced by a longer copy, so it must not be larger than `REWRITE_LIMIT`. O_APPEND could stop
         half-way, and would change the content under the other names of a hard link.
         """
-        with self._lock_for_change(path, deadline) as parts, contextlib.ExitStack() as stack:
-            try:
-                old = stack.enter_context(self._open_parts(path, parts))
-            except FileNotFoundError:
-                self._replace(path, parts, (data,), _MISSING, deadline=deadline)
-                return
+        with self._open_to_change(path, deadline) as (parts, old):
             if old.size > REWRITE_LIMIT:
                 raise too_large_error(path, old.size, REWRITE_LIMIT, "Write to a new file instead of appending.")
             self._replace(path, parts, chain(old.chunks(), (data,)), old.state, deadline=deadline)
 
-    def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, deadline: Deadline | None = None) -> None:
-        """Replace the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
-        with self._lock_for_change(path, deadline) as parts, self._open_parts(path, parts) as old:
+    def edit(
+        self,
+        path: str,
+        change: Callable[[bytes], bytes],
+        limit: int,
+        deadline: Deadline | None = None,
+        *,
+        creates: bool = False,
+    ) -> None:
+        """Replace the content by the result of `change`. Raises `file_too_large` above `limit` bytes.
+
+        `creates`: a missing file counts as an empty one.
+        """
+        with self._open_to_change(path, deadline) as (parts, old):
+            if old.state == _MISSING and not creates:
+                raise FileNotFoundError(errno.ENOENT, "")
             if old.size > limit:
                 raise too_large_error(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
             self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline=deadline)
@@ -197,12 +193,7 @@ class Workspace:
     def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
         """Return the first `limit` children of the directory by name."""
         with self._explain_refusals(path), self.open_directory(path) as (descriptor, parts):
-            return list_children(descriptor, parts, self._hidden, limit, deadline=deadline)
-
-    @property
-    def hidden(self) -> HiddenPaths:
-        """The paths that no tool may use."""
-        return self._hidden
+            return list_children(descriptor, parts, self.hidden, limit, deadline=deadline)
 
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Iterator[tuple[int, Parts]]:
@@ -210,17 +201,15 @@ class Workspace:
         with self._explain_refusals(path):
             parts = self._locate(path)
             descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
-        try:
+        with close_after(descriptor):
             yield descriptor, parts
-        finally:
-            os.close(descriptor)
 
     # From a path to an open file
 
     def _locate(self, path: str) -> Parts:
         """Return the names below the root for this path. Raises `invalid_path` if the path leads out or is hidden."""
         parts = self._root.resolve(path)
-        if self._hidden and (self._hidden.has_name(parts) or self._is_hidden_by_identity(parts)):
+        if self.hidden and (self.hidden.has_name(parts) or self._is_hidden_by_identity(parts)):
             raise invalid_path(path, "belongs to the gateway itself and is out of reach. Use another one.")
         return parts
 
@@ -235,7 +224,7 @@ class Workspace:
 
     def _is_hidden_by_identity(self, parts: Parts) -> bool:
         """Whether this is another name of a hidden file: a hard link, a mount, or a file system's short name."""
-        hidden = self._hidden.identities()
+        hidden = self.hidden.identities()
         for depth in range(1, len(parts) + 1):
             try:
                 status = os.stat(b"/".join(parts[:depth]), dir_fd=self._descriptor, follow_symlinks=False)
@@ -254,6 +243,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _open_parts(self, path: str, parts: Parts) -> Iterator[OpenedFile]:
+        """Yield the file, open. Raises `ToolError` for what is no regular file."""
         descriptor = self._opener(self._descriptor, parts, _READ)
         try:
             status = os.fstat(descriptor)
@@ -269,31 +259,34 @@ class Workspace:
         with self._explain_refusals(path):
             parts = self._locate_for_change(path)
             folder = parts[:-1]
-            with self._locks[hash(folder) % _LOCK_COUNT], self._open_to_lock(folder) as descriptor:
-                if descriptor is None or not self._is_shared:
+            with self._locks[hash(folder) % _LOCK_COUNT]:
+                descriptor = self._open_to_lock(folder)
+                if descriptor is None:
                     yield parts
                     return
-                with lock_folder(descriptor, path, deadline):
+                with close_after(descriptor), lock_folder(descriptor, path, deadline):
                     yield parts
 
-    @contextlib.contextmanager
-    def _open_to_lock(self, folder: Parts) -> Iterator[int | None]:
-        """Open the directory, or the nearest directory above that exists. Yield None when it can't be read."""
-        descriptor = None
-        while descriptor is None:
+    def _open_to_lock(self, folder: Parts) -> int | None:
+        """Open the directory, or the nearest directory above that exists. Return None when it can't be read."""
+        for depth in range(len(folder), -1, -1):
             try:
-                descriptor = self._opener(self._descriptor, folder, _READ | os.O_DIRECTORY)
+                return self._opener(self._descriptor, folder[:depth], _READ | os.O_DIRECTORY)
             except FileNotFoundError:
-                if not folder:
-                    break
-                folder = folder[:-1]
+                continue
             except OSError:
                 break
-        try:
-            yield descriptor
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
+        return None
+
+    @contextlib.contextmanager
+    def _open_to_change(self, path: str, deadline: Deadline | None) -> Iterator[tuple[Parts, OpenedFile]]:
+        """Lock the file as `_lock_for_change` does, and open it; a missing file is open as an empty one."""
+        with self._lock_for_change(path, deadline) as parts, contextlib.ExitStack() as stack:
+            try:
+                old = stack.enter_context(self._open_parts(path, parts))
+            except FileNotFoundError:
+                old = OpenedFile(-1, None)
+            yield parts, old
 
     @contextlib.contextmanager
     def _explain_refusals(self, path: str) -> Iterator[None]:
@@ -318,10 +311,11 @@ class Workspace:
     ) -> None:
         """Put a new file under this name. Raises `ToolError` when the file is not in the state `expected` any more."""
         name = parts[-1]
-        with self._open_folder(parts[:-1]) as folder:
+        folders = FolderMaker(self._descriptor, self._opener, self._folder_mode, self._file_owner)
+        with folders.open(parts[:-1]) as folder:
             old = check_replaceable(folder, name, path)
-            new = NewFile(folder, self._file_mode if old is None else old.st_mode & 0o777)
-            try:
+            mode = self._file_mode if old is None else old.st_mode & 0o777
+            with contextlib.closing(NewFile(folder, mode)) as new:
                 self._write_chunks(new.descriptor, chunks, old, deadline)
                 if expected is not None and _state_at(folder, name) != expected:
                     raise ToolError(
@@ -329,8 +323,6 @@ class Workspace:
                         f"{quote_path(path)} was changed by another program meanwhile; nothing was written. Try again.",
                     )
                 new.rename(name)
-            finally:
-                new.close()
             sync_folder(folder)
 
     def _write_chunks(
@@ -349,58 +341,6 @@ class Workspace:
                 os.fchmod(descriptor, old.st_mode & 0o777)
             os.fsync(descriptor)
         check_deadline(deadline)
-
-    @contextlib.contextmanager
-    def _open_folder(self, parts: Parts) -> Iterator[int]:
-        """Open the directory, and create missing directories. If the block fails, remove those that were created."""
-        made: list[Parts] = []
-        try:
-            try:
-                descriptor = self._opener(self._descriptor, parts, DIRECTORY)
-            except FileNotFoundError:
-                descriptor = self._make_folders(parts, made)
-            try:
-                yield descriptor
-            finally:
-                os.close(descriptor)
-        except BaseException:
-            self._remove_folders(made)
-            raise
-
-    def _make_folders(self, parts: Parts, made: list[Parts]) -> int:
-        """Create the missing folders, add them to `made`, and return the descriptor of the last one."""
-        here = top = self._opener(self._descriptor, (), DIRECTORY)
-        try:
-            for depth, part in enumerate(parts):
-                with contextlib.suppress(FileExistsError):
-                    self._make_folder(here, part)
-                    made.append(parts[: depth + 1])
-                here = open_child(here, part, top)
-            return os.dup(here)
-        finally:
-            for descriptor in {here, top}:
-                os.close(descriptor)
-
-    def _remove_folders(self, made: list[Parts]) -> None:
-        """Remove the created folders that are still empty, the deepest first."""
-        with contextlib.suppress(OSError):
-            for *above, name in reversed(made):
-                folder = self._opener(self._descriptor, tuple(above), DIRECTORY)
-                try:
-                    os.rmdir(name, dir_fd=folder)
-                finally:
-                    os.close(folder)
-
-    def _make_folder(self, here: int, name: bytes) -> None:
-        os.mkdir(name, self._folder_mode, dir_fd=here)
-        if self._file_owner is None:
-            return
-        made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-        try:
-            if not os.listdir(made):  # if a folder with content took its place meanwhile, that folder keeps its owner
-                os.fchown(made, *self._file_owner)
-        finally:
-            os.close(made)
 
 
 def _names_directory(path: str) -> bool:

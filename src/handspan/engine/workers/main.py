@@ -9,13 +9,12 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
 
-from handspan.core.artifacts import ArtifactRef
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
@@ -25,9 +24,7 @@ from handspan.engine.outcome import convert_error, convert_output, describe_erro
 from handspan.engine.workers.messages import (
     FaultReported,
     Job,
-    JobFailed,
-    JobSucceeded,
-    JobSuspended,
+    JobEnded,
     ProgressReported,
     WorkerReply,
     decode_job,
@@ -41,31 +38,12 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 class _NoArtifacts:
     """The artifacts of an isolated tool: none. The tool returns its data, and the engine stores it."""
 
-    async def keep(
-        self, data: bytes, *, owner: str, session: str = "", media_type: str = "", name: str = ""
-    ) -> ArtifactRef:
-        _refuse_artifacts()
+    async def keep(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: there are no artifacts."""
+        text = "An isolated tool has no artifacts: return the data, and the engine keeps it."
+        raise ToolError("execution_failed", text)
 
-    async def receive(
-        self,
-        pieces: AsyncIterator[bytes],
-        *,
-        owner: str,
-        session: str = "",
-        media_type: str = "",
-        name: str = "",
-    ) -> ArtifactRef:
-        _refuse_artifacts()
-
-    async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        _refuse_artifacts()
-
-    async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
-        _refuse_artifacts()
-
-
-def _refuse_artifacts() -> NoReturn:
-    raise ToolError("execution_failed", "An isolated tool has no artifacts: return the data, and the engine keeps it.")
+    receive = get = read = keep
 
 
 def main() -> None:
@@ -98,14 +76,14 @@ class _Replies:
         try:
             match result:
                 case Success():
-                    self.send(JobSucceeded(result))
+                    self.send(JobEnded(success=result))
                 case Failure():
-                    self.send(JobFailed(result))
+                    self.send(JobEnded(failure=result))
                 case Pending():
-                    self.send(JobSuspended(result))
+                    self.send(JobEnded(pending=result))
         except (OverflowError, ValueError, struct.error) as error:
             text = f"The tool ran, but its result can't be handed over: {error}. It has to return smaller numbers."
-            self.send(JobFailed(Failure("execution_failed", text)))
+            self.send(JobEnded(failure=Failure("execution_failed", text)))
 
     def send(self, reply: WorkerReply) -> None:
         payload = msgspec.msgpack.encode(reply)

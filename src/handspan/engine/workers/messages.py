@@ -41,6 +41,7 @@ class Location(Struct, frozen=True):
         return found
 
     def _load_module(self) -> Any:
+        """Return the module that has the tool's function, loaded in this worker. Raises `ImportError`."""
         if self.module in sys.modules and self.module != "__main__":
             return sys.modules[self.module]
         if self.module != "__main__" and _can_be_imported(self.module):
@@ -97,31 +98,26 @@ class ProgressReported(Struct, frozen=True, tag="progress"):
 
 
 class FaultReported(Struct, frozen=True, tag="fault"):
-    """The tool's own code has raised an error other than `ToolError`; `JobFailed` follows."""
+    """The tool's own code has raised an error other than `ToolError`; `JobEnded` follows."""
 
     traceback: str
     """For the log."""
 
 
-class JobSucceeded(Struct, frozen=True, tag="success"):
-    """The tool succeeded."""
+class JobEnded(Struct, frozen=True, tag="ended"):
+    """The tool's outcome: one of these. With `pending`, the result comes later."""
 
-    result: Success
+    success: Success | None = None
+    failure: Failure | None = None
+    pending: Pending | None = None
 
-
-class JobFailed(Struct, frozen=True, tag="failure"):
-    """The tool failed."""
-
-    result: Failure
-
-
-class JobSuspended(Struct, frozen=True, tag="pending"):
-    """The tool returned `Pending`: its outcome comes later."""
-
-    result: Pending
+    @property
+    def result(self) -> Success | Failure | Pending:
+        """The one that the worker sent."""
+        return self.success or self.failure or self.pending or Failure("execution_failed", "The worker sent no result.")
 
 
-WorkerReply: TypeAlias = ProgressReported | FaultReported | JobSucceeded | JobFailed | JobSuspended
+WorkerReply: TypeAlias = ProgressReported | FaultReported | JobEnded
 
 
 def decode_job(payload: bytes) -> Job:

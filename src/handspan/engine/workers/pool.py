@@ -18,7 +18,7 @@ from handspan.core.results import Failure, Pending, Success
 from handspan.core.tool import Tool
 from handspan.core.values import Arguments
 from handspan.engine.outcome import log_fault
-from handspan.engine.workers.messages import FaultReported, Job, Location, ProgressReported, decode_reply
+from handspan.engine.workers.messages import FaultReported, Job, JobEnded, Location, ProgressReported, decode_reply
 from handspan.engine.workers.process_tree import kill_group, kill_tree
 
 _LENGTH: Final = struct.Struct("!I")
@@ -110,7 +110,7 @@ class Worker:
                             ctx.progress(reply.progress)
                     case FaultReported():
                         log_fault(job.tool, job.call_id, reply.traceback)
-                    case _:
+                    case JobEnded():
                         return reply.result
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
             raise ToolError(
@@ -151,6 +151,7 @@ class Worker:
 
 
 def _make_job(tool: FunctionTool[..., Any], arguments: Arguments, ctx: ToolContext) -> Job:
+    """Return the call as data for a worker process."""
     return Job(
         tool=tool.spec.name,
         location=Location.of(tool.function),
@@ -166,13 +167,9 @@ def _make_job(tool: FunctionTool[..., Any], arguments: Arguments, ctx: ToolConte
 
 def describe_exit(status: int) -> str:
     """Return how a process ended, in words. A negative status is the number of the signal that killed the process."""
-    if status < 0:
-        return f"killed by {_signal_name(-status)}"
-    return f"exit status {status}"
-
-
-def _signal_name(number: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
     try:
-        return signal.Signals(number).name
+        return f"killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"killed by signal {-status}"

@@ -33,14 +33,14 @@ def main() -> None:
 def kill_marked(mark: bytes) -> None:
     """Kill every process with this mark in its environment, in several rounds: a process may start others meanwhile."""
     for _ in range(_ROUNDS):
-        found = marked(mark)
+        found = marked_processes(mark)
         if not found:
             return
         for pid in found:
             kill(pid)
 
 
-def marked(mark: bytes) -> list[int]:
+def marked_processes(mark: bytes) -> list[int]:
     """Return the living processes with this mark; none where the system has no `/proc`."""
     try:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]

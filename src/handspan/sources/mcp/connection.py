@@ -13,28 +13,30 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from handspan.config.settings import McpOauth, McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin
 from handspan.core.results import Success
 from handspan.core.sources import Broken, SourceState
+from handspan.core.tasks import Tasks
 from handspan.core.tool import UNKNOWN_EFFECTS, Handling
 from handspan.core.values import Arguments, Json
 from handspan.registry.pins import DefinitionChange, PinPolicy
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
-from handspan.sources.mcp.opening import LinkOpener, ServerLost, describe_failure
+from handspan.sources.mcp.opening import LinkOpener, describe_failure
+from handspan.sources.mcp.process import ServerLost
 from handspan.sources.mcp.sharing import OWN_SERVER, NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
-from handspan.sources.mcp.tools import McpTool, ToolRules, make_tools
+from handspan.sources.mcp.tools import McpTool, make_tools
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
@@ -70,23 +72,20 @@ class McpConnection:
         logins: McpLogins,
         share: ServerShare = OWN_SERVER,
     ) -> None:
-        """`changed` is called after each read of the server's list.
-
-        `share`: the server is a program that one node of several runs.
-        """
+        """`changed` is called after each read of the list. `share`: for a program that one node of several runs."""
         self.server_name = server_name
         self.server = server
         self.origin = Origin("mcp", server_name)
         self._registry = registry
-        self._opener = opener
+        self.opener = opener
         self._changed = changed
         self._logins = logins
-        opener.on_login_wanted = lambda: logins.ask(self)
         self.share = share
         self.is_internal = server.internal_only
         """Whether models can't see the server's tools: the settings of the node that runs the server decide."""
         self.is_trusted = server.trusted
-        self._state = SourceState()
+        self.state = SourceState()
+        """Whether the server is up, how many tools it has, or why it is not up."""
         self._route: _Route | None = None
         self._up_since = inf
         """When the link of this try became ready for calls; infinite: not yet."""
@@ -102,7 +101,7 @@ class McpConnection:
         """Set while no call runs, and none waits for the server."""
         self.idle.set()
         self._last_used = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._is_closing = False
 
     @property
@@ -110,51 +109,30 @@ class McpConnection:
         """The name of this connection among the sources."""
         return str(self.origin)
 
-    @property
-    def state(self) -> SourceState:
-        """Whether the server is up, how many tools it has, or why it is not up."""
-        return self._state
-
     async def open(self) -> None:
         """Begin to connect, without waiting for the server (SPEC R5)."""
-        self._state, self._is_closing = SourceState("opening"), False
-        self._task = asyncio.create_task(self._supervise(), name=self.name)
+        self.state, self._is_closing = SourceState("opening"), False
+        self._tasks.start(self._supervise())
 
     async def close(self) -> None:
         """End the link and the server's process, and remove its tools."""
         self._is_closing = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._tasks.close()
         self._refuse_waiting(_CLOSED)
         self._registry.replace(self.origin, [])
-        self._state = SourceState()
+        self.state = SourceState()
         await self.share.close()
 
     async def settle(self, seconds: float) -> None:
         """Try to connect now if the server is not up. Return after a success, a failure, or `seconds`."""
-        try:
+        with suppress(TimeoutError, ToolError):
             async with asyncio.timeout(seconds):
                 await self._open_route()
-        except (TimeoutError, ToolError):
-            pass
 
     async def reconnect(self, seconds: float) -> None:
         """Open the link anew, as after a login, and wait as `settle` does."""
-        if self._route is not None:
-            self._route.lost.set()
+        self.drop()
         await self.settle(seconds)
-
-    @property
-    def login_url(self) -> str:
-        """The address at which a person can log in; empty for a program, and if the settings hold the key."""
-        return self._opener.login_url
-
-    @property
-    def login_client(self) -> McpOauth:
-        """Our OAuth client at the server's login, with the secret itself. Raises `ConfigError` without the secret."""
-        return self._opener.login_client
 
     def wake(self) -> None:
         """Look for the server now: it may be at another node."""
@@ -164,7 +142,7 @@ class McpConnection:
         """End the link, with the program, and look anew which node runs the server."""
         if self._route is not None:
             self._route.lost.set()
-        self._wanted.set()
+        self.wake()
 
     def full_name(self, own_name: str) -> str:
         """Return the name under which the registry has this tool of the server."""
@@ -178,15 +156,15 @@ class McpConnection:
             for entry in self._registry
             if entry.origin == self.origin and isinstance(entry.tool, McpTool)
         ]
-        state, server = self._state, self.server
+        state, server = self.state, self.server
         return ServerSnapshot(
             state.status,
             tuple(served),
             state.reason,
             state.broken,
-            server.internal_only,
-            server.trusted,
-            is_leaving,
+            internal_only=server.internal_only,
+            trusted=server.trusted,
+            is_leaving=is_leaving,
         )
 
     async def run_named(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Json | Success:
@@ -197,10 +175,7 @@ class McpConnection:
         return await self.run_tool(tool, arguments, ctx)
 
     async def run_tool(self, tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        """Run a tool as soon as the link is open and a slot is free.
-
-        If the login lacks a scope, ask for a wider login and run the tool once more.
-        """
+        """Run a tool as soon as the link is open and a slot is free; once more after a login if a scope is missing."""
         try:
             return await self._run_tool(tool, arguments, ctx)
         except ScopeMissing as missing:
@@ -208,6 +183,7 @@ class McpConnection:
             return await self._run_tool(tool, arguments, ctx)
 
     async def _run_tool(self, tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """Run a tool on the node that runs the server. Meanwhile the server has one slot less, and is not idle."""
         self._calls += 1
         self.idle.clear()
         try:
@@ -222,16 +198,6 @@ class McpConnection:
             if not self._calls:
                 self.idle.set()
             self._last_used = time.monotonic()
-
-    async def _run_here(self, link: "McpLink", tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        # The call may have waited while the server moved here from another node: `tool` is that node's then.
-        current = self._tools.get(tool.own_name, tool)
-        return await current.run_over(link, arguments, ctx)
-
-    async def _run_elsewhere(
-        self, link: ServerElsewhere, tool: McpTool, arguments: Arguments, ctx: ToolContext
-    ) -> Success:
-        return await link.call(tool.own_name, arguments, ctx)
 
     async def _open_route(self) -> _Route:
         """Return the open link; without one, wait for the next try. Raises `ToolError` when that try fails."""
@@ -266,22 +232,20 @@ class McpConnection:
             if reason and reason != logged:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
             logged = reason
-            await (self._pause(failures, reason, said) if failures else self._rest(reason))
+            if failures:
+                await self._pause(failures, reason, said)
+            elif not reason:  # the link was idle: a call wakes it. A link that was lost is opened again at once
+                await self._wanted.wait()
 
     async def _connect(self) -> None:
         """Use the server, on this node or another, until its link is lost or idle."""
         while (elsewhere := await self.share.claim()) is not None:
             await self._serve_elsewhere(elsewhere)
         self._wanted.clear()
-        async with self._opener.open() as link:
+        async with self.opener.open(lambda: self._logins.ask(self)) as link:
             await self._serve(link)
             if link.lost.is_set() and self.share.is_held:
                 raise ServerLost("its link was lost")
-
-    async def _rest(self, reason: str) -> None:
-        """After a good link: try again at once if it was lost, else wait until a call needs it."""
-        if not reason:
-            await self._wanted.wait()
 
     async def _pause(self, failures: int, reason: str, said: str) -> None:
         """Wait before the next try, longer each time (backoff). After the first failure there is no wait.
@@ -295,13 +259,11 @@ class McpConnection:
         pause = min(_LONGEST_PAUSE, 2.0 ** (failures - 2)) * random.uniform(0.8, 1.2)
         # What the server said is for the operator alone: calls that wait get the reason without it.
         told = f"{reason}. It said last: {said}" if said else reason
-        self._state = SourceState("failed", reason=told, next_try=time.time() + pause)
+        self.state = SourceState("failed", reason=told, next_try=time.time() + pause)
         self._refuse_waiting(reason)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wanted.wait()
-        except TimeoutError:
-            pass
 
     def _refuse_waiting(self, reason: str) -> None:
         if self._opened is not None and not self._opened.done():
@@ -314,12 +276,13 @@ class McpConnection:
     async def _serve_elsewhere(self, link: ServerElsewhere) -> None:
         """Keep the tools as they are on the node that runs the server, until that node runs it no longer."""
         self._wanted.clear()
+        route = _Route(lambda tool, arguments, ctx: link.call(tool.own_name, arguments, ctx), link.lost)
         try:
             while not link.lost.is_set():
                 link.changed.clear()
                 self._take_snapshot(link)
                 if link.snapshot.status == "ready":
-                    self._use(_Route(partial(self._run_elsewhere, link), link.lost))
+                    self._use(route)
                 await _wait_for_first(link.changed, link.lost)
         finally:
             self._route = None
@@ -336,7 +299,7 @@ class McpConnection:
             changes = {one.spec.name: one.change for one in snapshot.tools if one.change is not None}
             self._register(tools, handling, changes, link.id)
         tools_here = self._registry.count(self.origin)
-        self._state = SourceState(snapshot.status, tools_here, snapshot.reason, broken=snapshot.broken)
+        self.state = SourceState(snapshot.status, tools_here, snapshot.reason, broken=snapshot.broken)
 
     def _use(self, route: _Route) -> None:
         """Send calls over this link, also those that wait."""
@@ -351,11 +314,21 @@ class McpConnection:
         await self._read_tools(link)
         if not self.share.is_held:
             return  # while the program started, another node got the lease
-        self._use(_Route(partial(self._run_here, link), link.lost))
+
+        async def run(tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+            # The call may have waited while the server moved here from another node: `tool` is that node's then.
+            return await self._tools.get(tool.own_name, tool).run_over(link, arguments, ctx)
+
+        self._use(_Route(run, link.lost))
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(link.follow())
             while await self._wait_for_event(link):
-                await self._read_changed_tools(link)
+                try:
+                    await self._read_tools(link)
+                except TimeoutError:  # perhaps the server is busy: it is asked again
+                    limit = self.server.start_timeout
+                    _log.warning("MCP server %s: its changed tools did not come within %g s", self.server_name, limit)
+                    link.changed.set()
                 await _wait_for_first(link.lost, seconds=_LIST_SECONDS)
                 if self._is_idle():  # checked here, too: a server may say without end that its list has changed
                     break
@@ -375,27 +348,18 @@ class McpConnection:
 
     def _is_idle(self) -> bool:
         limit = self.server.idle_timeout
-        return limit is not None and self._calls == 0 and time.monotonic() - self._last_used >= limit
-
-    async def _read_changed_tools(self, link: "McpLink") -> None:
-        """Read the list again. A server that does not send it in time, perhaps a busy one, is asked again."""
-        try:
-            await self._read_tools(link)
-        except TimeoutError:
-            limit = self.server.start_timeout
-            _log.warning("MCP server %s: its changed tools did not come within %g s", self.server_name, limit)
-            link.changed.set()
+        return limit is not None and not self._calls and time.monotonic() - self._last_used >= limit
 
     async def _read_tools(self, link: "McpLink") -> None:
+        """Register what the server offers now."""
         async with asyncio.timeout(self.server.start_timeout):
             offer = await link.offer(self.server.most_tools)
         server = self.server
         self.is_internal, self.is_trusted = server.internal_only, server.trusted
-        rules = ToolRules(server.allow, server.deny, server.permissions, server.timeout)
-        tools = list(make_tools(self.server_name, offer, rules, self.run_tool))
+        tools = list(make_tools(self.server_name, server, offer, self.run_tool))
         handling = Handling("loop", internal=server.internal_only)
         refused = self._register(tools, handling, None if server.trusted else "blocks")
-        self._state = SourceState("ready", self._registry.count(self.origin), broken=(*offer.notes, *refused))
+        self.state = SourceState("ready", self._registry.count(self.origin), broken=(*offer.notes, *refused))
         self._changed(self)
 
     def _register(

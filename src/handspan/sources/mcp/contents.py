@@ -9,16 +9,15 @@ import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, AttachmentKind, Success
-from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations, ToolSpec
 from handspan.core.values import Json, JsonObject, strip_invisible, strip_schema
-from handspan.sources.mcp.tools import ListedTool
 
 
-def read_tool(tool: types.Tool) -> ListedTool:
+def read_tool(tool: types.Tool) -> ToolSpec:
     """Return the server's tool as data of ours. Its texts are from outside: invisible characters are removed (S4)."""
-    description = tool.description or tool.title or ""
+    description = strip_invisible(tool.description or tool.title or "")
     parameters = strip_schema(tool.input_schema)
-    return ListedTool(tool.name, strip_invisible(description), parameters, _annotations(tool.annotations))
+    return ToolSpec(tool.name, description, parameters, annotations=_annotations(tool.annotations))
 
 
 def _annotations(hints: types.ToolAnnotations | None) -> Annotations:
@@ -72,9 +71,9 @@ class Content:
             self.texts.append(strip_invisible(resource.text))
             return
         media_type = resource.mime_type or "application/octet-stream"
-        kind, _, _ = media_type.partition("/")
-        attachment_kind: AttachmentKind = "image" if kind == "image" else "audio" if kind == "audio" else "file"
-        self.attachments.append(_attachment(attachment_kind, media_type, resource.blob, str(resource.uri)))
+        family = media_type.partition("/")[0]
+        kind: AttachmentKind = "image" if family == "image" else "audio" if family == "audio" else "file"
+        self.attachments.append(_attachment(kind, media_type, resource.blob, str(resource.uri)))
 
     def text(self) -> str:
         """Return all texts, one below the other."""
@@ -109,11 +108,11 @@ def _is_same_json(text: str, value: Json) -> bool:
 def describe(thing: types.Resource | types.ResourceTemplate | types.Prompt) -> JsonObject:
     """Return what a list says about a resource, a template or a prompt."""
     shown: dict[str, Any] = thing.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {key: _strip(value) for key, value in shown.items() if key not in ("_meta", "icons", "type", "annotations")}
-
-
-def _strip(value: Json) -> Json:
-    return strip_invisible(value) if isinstance(value, str) else value
+    return {
+        key: strip_invisible(value) if isinstance(value, str) else value
+        for key, value in shown.items()
+        if key not in ("_meta", "icons", "type", "annotations")
+    }
 
 
 def _attachment(kind: AttachmentKind, media_type: str, data: str, name: str = "") -> Attachment:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from handspan.config.settings import McpOauth, McpServer
+from handspan.config.tool_settings import McpOauth, McpServer
 from handspan.core.errors import HandspanError
 from handspan.core.late_imports import LATE_IMPORTS, httpx2
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.logins import McpLogins
-from handspan.sources.mcp.process import Cleaner, ServerProcess
+from handspan.sources.mcp.process import Cleaner, ServerLost, ServerProcess
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
@@ -46,14 +46,6 @@ _EXIT_SECONDS: Final = 0.5
 """How long the end of a process may lag behind the end of its output."""
 
 
-class ServerLost(HandspanError):
-    """The link to an MCP server ended, or can't be opened. `said` is what its process wrote to standard error last."""
-
-    def __init__(self, reason: str, said: str = "") -> None:
-        super().__init__(reason)
-        self.said = said
-
-
 class LinkOpener:
     """Opens links to one server."""
 
@@ -75,8 +67,6 @@ class LinkOpener:
         self._secret = secret
         self._folder = folder
         self._logins = logins
-        self.on_login_wanted: Callable[[], None] = lambda: None
-        """Is called when the server refuses us without a login."""
 
     @property
     def login_url(self) -> str:
@@ -91,8 +81,11 @@ class LinkOpener:
         return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator["McpLink"]:
-        """Yield a link, which is open during the block. Raises `ServerLost`, or what the link raises."""
+    async def open(self, ask_for_login: Callable[[], None]) -> AsyncGenerator["McpLink"]:
+        """Yield a link, which is open during the block. Raises `ServerLost`, or what the link raises.
+
+        `ask_for_login` is called when the server refuses us without a login.
+        """
         server = self._server
         if server.command:
             async with self._process() as process:
@@ -100,28 +93,29 @@ class LinkOpener:
                 async with sdk.open_process_link(self._name, process, server.start_timeout) as link:
                     yield link
         elif server.url:
-            async with self._http_link() as link:
+            async with self._http_link(ask_for_login) as link:
                 yield link
         else:
             raise ServerLost("it has neither `command` nor `url` in the settings")
 
     @asynccontextmanager
-    async def _http_link(self) -> AsyncGenerator["McpLink"]:
-        """Open a link to an address, with the tokens of a login. When the server wants one, the operator is asked."""
+    async def _http_link(self, ask_for_login: Callable[[], None]) -> AsyncGenerator["McpLink"]:
+        """Open a link to an address, with the tokens of a login."""
         server, sdk, url = self._server, await load_sdk(), self.login_url
         auth = await self._logins.make_auth(self._name, url, self.login_client) if url else None
         headers = self._resolve(server.headers)
         try:
-            opening = sdk.open_http_link(self._name, server.url, headers, self._guard, server.start_timeout, auth)
-            async with opening as link:
+            async with sdk.open_http_link(
+                self._name, server.url, headers, self._guard, seconds=server.start_timeout, auth=auth
+            ) as link:
                 yield link
         except Exception as error:
             if auth is None or not auth.is_refused:
                 raise
             if auth.problem:
                 raise ServerLost(auth.problem) from error
-            self._logins.want(self._name, auth.missing_scope)
-            self.on_login_wanted()
+            self._logins.add_scope(self._name, auth.missing_scope)
+            ask_for_login()
             raise ServerLost(f"needs a login: handspan mcp login {self._name}") from error
 
     @asynccontextmanager
@@ -129,9 +123,8 @@ class LinkOpener:
         """Yield the server's process, which runs during the block."""
         server = self._server
         try:
-            process = await ServerProcess.start(
-                self._name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
-            )
+            program, env = [server.command, *server.args], self._resolve(server.env)
+            process = await ServerProcess.start(self._name, program, env, self._cleaner, folder=self._folder)
         except FileNotFoundError:  # not every event loop says which file
             how = _HOW_TO_INSTALL.get(server.command, "install it")
             remedy = f"{how}, or give its full path in `command`"
@@ -142,7 +135,8 @@ class LinkOpener:
         except Exception as error:
             if process.fault or await process.ends_within(_EXIT_SECONDS):  # the true reason, whatever else went wrong
                 last = await process.last_lines()
-                raise ServerLost(_add_remedy(process.exit_reason, last), last) from error
+                remedy = f"; {_TRUST_CERTIFICATE}" if _UNKNOWN_CERTIFICATE.search(last) else ""
+                raise ServerLost(f"{process.exit_reason}{remedy}", last) from error
             raise
         finally:
             await process.close()
@@ -151,23 +145,16 @@ class LinkOpener:
         return {key: self._secret(value) for key, value in values.items()}
 
 
-def _add_remedy(reason: str, last_lines: str) -> str:
-    """Return why the program ended, with what to do if its last words name a cause that we know."""
-    if _UNKNOWN_CERTIFICATE.search(last_lines) is None:
-        return reason
-    return f"{reason}; {_TRUST_CERTIFICATE}"
-
-
 async def load_sdk() -> Any:
     """Return our module that uses the SDK. A thread loads it: it would block the event loop for most of a second."""
-    return await asyncio.to_thread(_import_sdk)
 
+    def load() -> Any:
+        with LATE_IMPORTS:
+            from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
 
-def _import_sdk() -> Any:
-    with LATE_IMPORTS:
-        from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
+        return sdk
 
-    return sdk
+    return await asyncio.to_thread(load)
 
 
 def describe_failure(error: BaseException) -> str:

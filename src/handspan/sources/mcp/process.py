@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from handspan.core.finishing import finish
+from handspan.core.errors import HandspanError
+from handspan.core.tasks import finish
 from handspan.core.values import strip_invisible
 from handspan.sources.mcp import cleaner
-from handspan.tools.pipes import hand_over
+from handspan.tools.processes import detach_pipe
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,14 @@ _LAST_LINES_SECONDS: Final = 0.5
 """How long the end of standard error may lag behind the end of the process."""
 
 
+class ServerLost(HandspanError):
+    """The link to an MCP server ended, or can't be opened. `said` is what its process wrote to standard error last."""
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(reason)
+        self.said = said
+
+
 class Cleaner:
     """Ends the servers' processes when the gateway is gone, even after `kill -9`. One for all servers."""
 
@@ -51,11 +60,6 @@ class Cleaner:
         self.starting = asyncio.Lock()
         """One process is started at a time: each start stops our whole process for a millisecond."""
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def variable(self) -> dict[str, str]:
-        """The environment variable by which a server's processes are found."""
-        return {_MARK: self.mark}
 
     def watch(self, group: int) -> None:
         """Watch over this process group. The first call starts the cleaner's own process."""
@@ -100,55 +104,50 @@ class _Pipe(asyncio.StreamReaderProtocol):
         self.closed.set()
 
 
+_Pipes: TypeAlias = tuple[
+    tuple[asyncio.WriteTransport, _Pipe], tuple[asyncio.ReadTransport, _Pipe], tuple[asyncio.ReadTransport, _Pipe]
+]
+"""Standard input, output and error of a server."""
+
+
 class ServerProcess:
     """One running server. Standard input and output are its link, standard error goes to our log."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], mark: str, over: Cleaner) -> None:
-        self._name = name
+    def __init__(self, name: str, process: subprocess.Popen[bytes], mark: str, over: Cleaner, *, pipes: _Pipes) -> None:
         self._process = process
         self._mark = mark
         self._cleaner = over
         self.fault = ""
         """What the server did that ended its link, if it was no exit."""
-        self.stdin: asyncio.StreamWriter
-        self.stdout: asyncio.StreamReader
-        self._pipes: list[tuple[asyncio.BaseTransport, _Pipe]] = []
-        self._logging: asyncio.Task[None] | None = None
-        self._errors = _ErrorOutput(name)
-        self._exited = asyncio.Event()
         loop = asyncio.get_running_loop()
+        self._pipes = pipes
+        (transport, protocol), (_, stdout), (_, stderr) = pipes
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        self.stdout = stdout.reader
+        self._errors = _ErrorOutput(name)
+        self._logging = asyncio.create_task(self._errors.log(stderr.reader))
+        self._exited = asyncio.Event()
         threading.Thread(target=_wait_for, args=(process, loop, self._exited.set), daemon=True).start()
 
     @classmethod
     async def start(
-        cls, name: str, command: str, args: Sequence[str], env: Mapping[str, str], over: Cleaner, folder: Path
+        cls, name: str, program: Sequence[str], env: Mapping[str, str], over: Cleaner, *, folder: Path
     ) -> "ServerProcess":
         """Start the program. Raises `OSError` when there is no such program or it can't be started."""
         inherited = {key: os.environ[key] for key in _INHERITED if key in os.environ}
         mark = secrets.token_hex(16)
         async with over.starting:
-            variables = {**inherited, **env, **over.variable, _OWN_MARK: mark}
-            process = _start_program([command, *args], variables, folder)
+            variables = {**inherited, **env, _MARK: over.mark, _OWN_MARK: mark}
+            process = _start_program(program, variables, folder)
             over.watch(process.pid)
-            server = cls(name, process, f"{_OWN_MARK}={mark}", over)
+            connecting = asyncio.ensure_future(_connect(process))
             try:
-                await finish(server._connect())
+                return cls(name, process, f"{_OWN_MARK}={mark}", over, pipes=await finish(connecting))
             except asyncio.CancelledError:  # the server was removed meanwhile; `finish` has connected its pipes
+                server = cls(name, process, f"{_OWN_MARK}={mark}", over, pipes=connecting.result())
                 server._signal(signal.SIGKILL)
                 await server.close()
                 raise
-        return server
-
-    async def _connect(self) -> None:
-        """Connect the pipes of the process to the event loop."""
-        loop, process = asyncio.get_running_loop(), self._process
-        for stream in (process.stdout, process.stderr):
-            self._pipes.append(await loop.connect_read_pipe(_Pipe, hand_over(stream)))
-        transport, protocol = await loop.connect_write_pipe(_Pipe, hand_over(process.stdin))
-        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
-        self.stdout, stderr = (pipe.reader for _, pipe in self._pipes)
-        self._pipes.append((transport, protocol))
-        self._logging = asyncio.create_task(self._errors.log(stderr))
 
     @property
     def exit_reason(self) -> str:
@@ -160,8 +159,8 @@ class ServerProcess:
 
     async def last_lines(self) -> str:
         """Return what the process wrote to standard error last, for the operator: that is often the true reason."""
-        if self._logging is not None:  # reads until the pipe ends; a process that the server started may hold the pipe
-            await asyncio.wait([self._logging], timeout=_LAST_LINES_SECONDS)
+        # The task reads until the pipe ends; a process that the server started may hold the pipe.
+        await asyncio.wait([self._logging], timeout=_LAST_LINES_SECONDS)
         return " | ".join(self._errors.last_lines)
 
     async def close(self) -> None:
@@ -177,9 +176,8 @@ class ServerProcess:
         self._signal(signal.SIGKILL)  # also what the server started and left in its group
         await asyncio.to_thread(cleaner.kill_marked, self._mark.encode())
         self._cleaner.forget(self._process.pid)
-        if self._logging is not None:
-            self._logging.cancel()
-            await asyncio.gather(self._logging, return_exceptions=True)
+        self._logging.cancel()
+        await asyncio.gather(self._logging, return_exceptions=True)
         await self.ends_within(_EXIT_SECONDS)
         if self.stdin.transport.get_write_buffer_size():
             self.stdin.transport.abort()  # nothing reads the rest any more
@@ -189,12 +187,10 @@ class ServerProcess:
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the end of the process. Return False if it does not end in this time."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
-        except TimeoutError:
-            return False
-        return True
+        return self._exited.is_set()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -206,6 +202,16 @@ def _start_program(program: Sequence[str], env: Mapping[str, str], folder: Path)
     pipe = subprocess.PIPE
     return subprocess.Popen(
         program, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder, start_new_session=True
+    )
+
+
+async def _connect(process: subprocess.Popen[bytes]) -> _Pipes:
+    """Connect the pipes of the process to the event loop."""
+    loop = asyncio.get_running_loop()
+    return (
+        await loop.connect_write_pipe(_Pipe, detach_pipe(process.stdin)),
+        await loop.connect_read_pipe(_Pipe, detach_pipe(process.stdout)),
+        await loop.connect_read_pipe(_Pipe, detach_pipe(process.stderr)),
     )
 
 
@@ -251,6 +257,7 @@ class _ErrorOutput:
                 self._log_line(line)
 
     def _log_line(self, line: str) -> None:
+        """Log one line, or only count it when there were too many."""
         if self._allowance < 1:
             self._dropped += 1
             return

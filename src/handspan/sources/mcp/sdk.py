@@ -7,16 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import Context, ContextVar
-from typing import Any, Final, Protocol, Self
+from contextvars import ContextVar
+from typing import Any, Final, Self
 
-import anyio
 import mcp_types as types
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import ValidationError
 
 from handspan.core.context import ToolContext
@@ -24,18 +22,18 @@ from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, QuestionAction
 from handspan.core.results import Success
 from handspan.core.sources import Broken
+from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.core.version import VERSION
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
-from handspan.sources.mcp.http_limits import PLAIN_BYTES, limit_requests
+from handspan.sources.mcp.http_limits import PLAIN_BYTES
 from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
-from handspan.sources.mcp.opening import ServerLost
-from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
+from handspan.sources.mcp.process import ServerProcess
 from handspan.sources.mcp.server_answers import AnswerReader
-from handspan.sources.mcp.server_requests import CountedStream, ServerRequests
-from handspan.sources.mcp.tools import ListedTool, ServerOffer
+from handspan.sources.mcp.tools import ServerOffer
+from handspan.sources.mcp.transports import over_http, over_pipes
 from mcp import Client, MCPError
 
 _log = logging.getLogger(__name__)
@@ -50,34 +48,38 @@ _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
 
 
-class _RunningCall:
+class _RunningCall(Struct, frozen=True, eq=False):
     """A call that waits for its answer of the server."""
 
-    def __init__(self, ctx: ToolContext) -> None:
-        self.ctx = ctx
-        self.ended = asyncio.Event()
+    ctx: ToolContext
+    ended: asyncio.Event
 
 
 class McpLink:
     """An open link to one server. `changed` is set when its tools may have changed, `lost` when it may be gone."""
 
-    def __init__(self, name: str, *, is_over_http: bool) -> None:
+    def __init__(self, name: str, transport: Any, answers: AnswerReader, *, is_over_http: bool) -> None:
+        """`answers` reads what comes over the `transport`."""
         self._name = name
         self._is_over_http = is_over_http
-        self._client: Client
         self._running: dict[str, _RunningCall] = {}
-        self.answers = AnswerReader()
+        self._answers = answers
         self.changed = asyncio.Event()
-        self.lost = asyncio.Event()
+        self.lost = answers.lost
+        self._client = Client(
+            transport,
+            client_info=types.Implementation(name="handspan", version=VERSION),
+            message_handler=self._hear,
+            elicitation_callback=self._elicit,
+            cache=None,
+        )
 
-    @property
-    def protocol_version(self) -> str:
-        """The version of the protocol that both sides agreed on."""
-        return self._client.protocol_version
-
-    async def open(self, client: Client) -> None:
-        """Begin to use this client, which is connected."""
-        self._client = client
+    @asynccontextmanager
+    async def connect(self, seconds: float) -> AsyncGenerator[Self]:
+        """Yield this link, connected during the block. Raises `TimeoutError` after `seconds` without an answer."""
+        async with asyncio.timeout(seconds) as limit, self._client:
+            limit.reschedule(None)
+            yield self
 
     async def offer(self, most: int) -> ServerOffer:
         """Return what the server has: its first `most` tools, each name once; whether it has resources and prompts."""
@@ -94,11 +96,11 @@ class McpLink:
             capabilities.prompts is not None and await _has(self._client.list_prompts, "prompts"),
         )
 
-    async def _list_tools(self, most: int) -> tuple[dict[str, ListedTool], list[Broken]]:
+    async def _list_tools(self, most: int) -> tuple[dict[str, ToolSpec], list[Broken]]:
         """Return the tools by name, and what of the list is not used. A long list gives way to other work."""
-        tools: dict[str, ListedTool] = {}
+        tools: dict[str, ToolSpec] = {}
         notes: dict[str, Broken] = {}
-        self.answers.most_tools = most + 1
+        self._answers.most_tools = most + 1
         count = 0
         async for tool in _list_items(self._client.list_tools, "tools"):
             count += 1
@@ -155,7 +157,7 @@ class McpLink:
         return content.success(None)
 
     async def follow(self) -> None:
-        """Set `changed` when the server says so, until the link is lost. In the older era, `hear` does that."""
+        """Set `changed` when the server says so, until the link is lost. In the older era, `_hear` does that."""
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         try:
@@ -172,7 +174,7 @@ class McpLink:
         token = _caller.set(ctx)
         refusal = RequestRefusal()
         refused = request_refusal.set(refusal)
-        self._running[ctx.call_id] = _RunningCall(ctx)
+        self._running[ctx.call_id] = _RunningCall(ctx, asyncio.Event())
         try:
             return await work
         except MCPError as error:
@@ -180,8 +182,8 @@ class McpLink:
                 raise ScopeMissing(self._name, refusal.scope, ctx) from error
             raise self._tool_error(error) from error
         except (ValidationError, RuntimeError) as error:
-            text = f"The MCP server {self._name!r} sent an answer that breaks the protocol: {_first_line(error)}"
-            raise ToolError("execution_failed", text) from error
+            text = f"The MCP server {self._name!r} sent an answer that breaks the protocol"
+            raise ToolError("execution_failed", f"{text}: {str(error).partition(chr(10))[0]}") from error
         finally:
             self._running.pop(ctx.call_id).ended.set()
             request_refusal.reset(refused)
@@ -205,12 +207,12 @@ class McpLink:
             self.lost.set()  # a server that forgot our session says so in many ways: the link is opened anew
         return ToolError("execution_failed", message or f"The MCP server {self._name!r} failed and did not say why.")
 
-    async def hear(self, message: IncomingMessage) -> None:
+    async def _hear(self, message: IncomingMessage) -> None:
         """Take a message that no request of ours waits for."""
         if isinstance(message, types.ToolListChangedNotification):
             self.changed.set()
 
-    async def elicit(
+    async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Ask the person for whom the call runs (SPEC P6)."""
@@ -257,146 +259,23 @@ class McpLink:
 @asynccontextmanager
 async def open_process_link(name: str, process: ServerProcess, seconds: float) -> AsyncGenerator[McpLink]:
     """Open a link to a server that runs as a process. Raises `TimeoutError` when it does not answer in time."""
-    link = McpLink(name, is_over_http=False)
-    async with _open(link, _over_pipes(process, link), seconds):
+    answers = AnswerReader()
+    async with McpLink(name, over_pipes(process, answers), answers, is_over_http=False).connect(seconds) as link:
         yield link
 
 
 @asynccontextmanager
 async def open_http_link(
-    name: str, url: str, headers: dict[str, str], guard: NetGuard, seconds: float, auth: Any = None
+    name: str, url: str, headers: dict[str, str], guard: NetGuard, *, seconds: float, auth: Any = None
 ) -> AsyncGenerator[McpLink]:
     """Open a link to a server at this address. The guard checks every connection (SPEC S2)."""
-    link = McpLink(name, is_over_http=True)
+    answers = AnswerReader()
     # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
     async with (
         guard.trust(url).client(headers={**PLAIN_BYTES, **headers}, timeout=None, auth=auth) as http,
-        _open(link, _over_http(url, http, link), seconds),
+        McpLink(name, over_http(url, http, answers), answers, is_over_http=True).connect(seconds) as link,
     ):
         yield link
-
-
-@asynccontextmanager
-async def _open(link: McpLink, transport: Any, seconds: float) -> AsyncGenerator[None]:
-    """Open the link over this transport during the block. Raises `TimeoutError` after `seconds` without an answer."""
-    client = Client(
-        transport,
-        client_info=types.Implementation(name="handspan", version=VERSION),
-        message_handler=link.hear,
-        elicitation_callback=link.elicit,
-        cache=None,
-    )
-    async with asyncio.timeout(seconds) as limit:
-        async with client:
-            limit.reschedule(None)
-            await link.open(client)
-            yield
-
-
-@asynccontextmanager
-async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[Any]:
-    """Carry messages between the SDK and the process, one JSON text a line."""
-    to_sdk, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_server, from_sdk = anyio.create_memory_object_stream[SessionMessage](0)
-    requests = ServerRequests()
-
-    async def read() -> None:
-        async with to_sdk:
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-                try:
-                    async for line in process.stdout:
-                        received = link.answers.parse(line)
-                        if isinstance(received, SessionMessage):
-                            requests.note_received(received.message)
-                        await to_sdk.send(received)
-                except ServerLost as error:
-                    process.fault = str(error)
-                except ValueError:  # a line longer than the limit
-                    process.fault = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
-        link.lost.set()
-
-    async def write() -> None:
-        async with from_sdk:
-            with suppress(ConnectionError):
-                async for sent in from_sdk:
-                    process.stdin.write(
-                        sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-                    )
-                    await process.stdin.drain()
-                    requests.note_sent(sent.message)
-        link.lost.set()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
-        try:
-            yield from_server, to_server
-        finally:
-            tasks.cancel_scope.cancel()
-            for stream in (to_sdk, from_server, to_server, from_sdk):
-                stream.close()
-
-
-@asynccontextmanager
-async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
-    limit_requests(http)
-    transport: Any = streamable_http_client(url, http_client=http, max_sse_event_size=LONGEST_MESSAGE)
-    async with transport as (incoming, outgoing):
-        requests = ServerRequests()
-        yield _CompletedStream(incoming, link, requests), CountedStream(outgoing, requests)
-
-
-class _MessageStream(Protocol):
-    """The stream of the SDK's messages to us. `last_context` is the context of the request of the last message."""
-
-    last_context: Context | None
-
-    async def receive(self) -> SessionMessage | Exception: ...
-
-    async def aclose(self) -> None: ...
-
-
-class _CompletedStream:
-    """A stream of messages that gives every answer a result type. The end of the stream is the loss of the link."""
-
-    def __init__(self, stream: _MessageStream, link: McpLink, requests: ServerRequests) -> None:
-        self._stream = stream
-        self._link = link
-        self._requests = requests
-        self.last_context: Context | None = None
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        try:
-            received = await self._stream.receive()
-        except anyio.EndOfStream:
-            self._link.lost.set()
-            raise
-        self.last_context = self._stream.last_context
-        if isinstance(received, Exception):
-            return received
-        self._requests.note_received(received.message)
-        self._link.answers.take(received.message)
-        return received
-
-    async def aclose(self) -> None:
-        """End the stream."""
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 async def _list_items(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
@@ -425,12 +304,8 @@ async def _has(ask: Callable[..., Awaitable[Any]], field: str) -> bool:
 
 
 def _progress(progress: float, total: float | None, message: str | None) -> JsonObject:
-    shown: JsonObject = {"progress": progress}
-    if total is not None:
-        shown["total"] = total
-    if message:
-        shown["message"] = strip_invisible(message)
-    return shown
+    shown: JsonObject = {"progress": progress, "total": total, "message": strip_invisible(message or "")}
+    return {key: value for key, value in shown.items() if value not in (None, "")}
 
 
 def _elicit_result(answer: Answer, schema: Mapping[str, Any] | None = None) -> types.ElicitResult:
@@ -445,7 +320,3 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
     found = properties.items() if isinstance(properties, dict) else ()
     return {name: one["default"] for name, one in found if isinstance(one, dict) and "default" in one}
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -1,6 +1,9 @@
 """Answers of an MCP server before the SDK reads them: completed, cut, or replaced by an error."""
 
+import asyncio
+import contextlib
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,11 +12,13 @@ import msgspec
 from mcp.shared.message import SessionMessage
 from msgspec import Raw, Struct
 
-from handspan.sources.mcp.memory_release import MemoryRelease
+from handspan.core.late_imports import ctypes
 
 _log = logging.getLogger(__name__)
 _LARGE: Final = 1024 * 1024
 """Bytes of an answer after which memory is given back to the system."""
+_RELEASE_SECONDS: Final = 2.0
+"""How long after a large answer: it is stored by then, and sent on."""
 
 
 class _AnswerHead(Struct, frozen=True):
@@ -23,15 +28,8 @@ class _AnswerHead(Struct, frozen=True):
     result: Raw
 
 
-class _LongAnswer(Struct, frozen=True):
-    """An answer whose parts are not read yet."""
-
-    id: int | str
-    result: dict[str, Raw]
-
-
 _answer_head: Final = msgspec.json.Decoder(_AnswerHead)
-_long_answer: Final = msgspec.json.Decoder(_LongAnswer)
+_raw_object: Final = msgspec.json.Decoder(dict[str, Raw])
 _raw_list: Final = msgspec.json.Decoder(list[Raw])
 
 
@@ -41,12 +39,14 @@ class AnswerReader:
     def __init__(self) -> None:
         self.most_tools = 0
         """How many tools of one page of the list are read; set before each list."""
-        self._release = MemoryRelease()
+        self.lost = asyncio.Event()
+        """Set when no more answers come."""
+        self._is_release_planned = False
 
     def parse(self, line: bytes) -> SessionMessage | Exception:
         """Return the message of a line; an error in place of an answer that can't be read."""
         if len(line) > _LARGE:
-            self._release.soon()
+            self._plan_release()
             line = _cut_list(line, self.most_tools)
         try:
             received = SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -65,22 +65,33 @@ class AnswerReader:
         tools = result.get("tools")
         if isinstance(tools, list) and len(tools) > self.most_tools:
             del tools[self.most_tools :]
-            self._release.soon()
+            self._plan_release()
         elif _size(result) > _LARGE:
-            self._release.soon()
+            self._plan_release()
+
+    def _plan_release(self) -> None:
+        """Give freed memory back in a moment. The GNU C library keeps it as long as something small lies above it."""
+        if not self._is_release_planned and sys.platform == "linux":
+            self._is_release_planned = True
+            asyncio.get_running_loop().call_later(_RELEASE_SECONDS, self._release_memory)
+
+    def _release_memory(self) -> None:
+        self._is_release_planned = False
+        with contextlib.suppress(AttributeError):  # another C library has no `malloc_trim`
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _cut_list(line: bytes, most: int) -> bytes:
     """Return the line without the tools that are too many. Only their number is read, not what they are."""
     try:
-        answer = _long_answer.decode(line)
-        tools = _raw_list.decode(answer.result["tools"])
+        answer = _answer_head.decode(line)
+        result = _raw_object.decode(answer.result)
+        tools = _raw_list.decode(result["tools"])
     except (ValueError, RecursionError, KeyError):  # no list of tools
         return line
     if len(tools) <= most:
         return line
-    result = {**answer.result, "tools": tools[:most]}
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": answer.id, "result": result})
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": answer.id, "result": {**result, "tools": tools[:most]}})
 
 
 def _size(result: Mapping[str, Any]) -> int:

@@ -3,18 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from handspan.config.mcp_file import NAME, names_in, read_servers, write_server
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError, DefinitionError
 from handspan.core.names import SEPARATOR, check_namespace
 from handspan.core.principals import GLOBAL, OPERATOR, Origin
 from handspan.core.questions import Question, QuestionAction, Questions
+from handspan.core.tasks import Tasks
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 from handspan.net.guard import NetGuard
@@ -22,7 +22,7 @@ from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
-from handspan.sources.mcp.sharing import OWN_SERVER, ServerShare, ServerSnapshot, own_server
+from handspan.sources.mcp.sharing import OWN_SERVER, ServerShare, ServerSnapshot
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.connection import McpConnection
@@ -50,17 +50,17 @@ class McpServers:
         logins: McpLogins,
         questions: Questions | None = None,
         file: Path | None = None,
-        share: Callable[[str], ServerShare] = own_server,
+        share: Callable[[str], ServerShare] = lambda _: OWN_SERVER,
     ) -> None:
         """`file`: where servers that are added at run time are stored; None: nowhere.
 
         `share` returns this node's share in a program that one node runs for all.
         """
-        self._settings = dict(servers)
+        self.settings = dict(servers)
+        """The servers of this node as they are in force: those of its settings, and those that a person added."""
         self._file = file
-        self._stored = set() if file is None else set(read_servers(file))
-        self._listed = _names_in(file)
-        """The servers of the file, also those that are switched off."""
+        self._stored, self._listed = _read_names(file)
+        """The servers of the file, and all of its names: also of those that are switched off."""
         self._elsewhere: frozenset[str] = frozenset()
         """The names of servers in the settings of other nodes."""
         self._registry = registry
@@ -76,7 +76,9 @@ class McpServers:
         self._share = share
         self._changing = asyncio.Lock()
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking: set[str] = set()
+        """The ids of the questions of trust that are open."""
+        self._tasks = Tasks()
         self._reserve()
 
     def __iter__(self) -> "Iterator[McpConnection]":
@@ -90,21 +92,16 @@ class McpServers:
         """Return why this tool is missing, if it belongs to a server that is not up; else an empty text."""
         name, separator, _ = tool.partition(SEPARATOR)
         connection = self._connections.get(name) if separator else None
-        if connection is None and separator and name in self._listed and name not in self._settings:
+        if connection is None and separator and name in self._listed and name not in self.settings:
             return f"the MCP server {name!r} is switched off in {NAME}."
         if connection is None or connection.state.status == "ready":
             return ""
         return f"the MCP server {name!r} is not up. `handspan mcp` says why."
 
     @property
-    def settings(self) -> Mapping[str, McpServer]:
-        """The servers of this node as they are in force: those of its settings, and those that a person added."""
-        return self._settings
-
-    @property
     def names(self) -> frozenset[str]:
         """The names of all servers in the settings of this node, also of those that are switched off."""
-        return self._listed.union(self._settings)
+        return self._listed.union(self.settings)
 
     def keep_names(self, names: frozenset[str]) -> None:
         """Keep the names of servers that are in the settings of other nodes, and no others of theirs."""
@@ -118,12 +115,12 @@ class McpServers:
 
     async def open(self) -> None:
         """Begin to connect to all servers, side by side."""
-        for name, server in self._settings.items():
+        for name, server in self.settings.items():
             await self.put(name, server)
 
     def is_fixed(self, name: str) -> bool:
         """Whether this server comes from the settings file: then only a person with an editor changes it."""
-        return name in self._settings and name not in self._stored
+        return name in self.settings and name not in self._stored
 
     def is_foreign(self, name: str) -> bool:
         """Whether this server is not in the settings of this node: another node runs it."""
@@ -157,7 +154,7 @@ class McpServers:
             self._write(name, server)
             await self._forget_login(name, server)
             connection = await self.put(name, server)
-            self._settings[name] = server
+            self.settings[name] = server
             self._stored.add(name)
             return connection
 
@@ -178,9 +175,9 @@ class McpServers:
             self._write(name, None)
             is_gone = await self.remove(name)
             await self.logins.forget(name)
-            self._settings.pop(name, None)
+            self.settings.pop(name, None)
             self._stored.discard(name)
-            self._listed = _names_in(self._file)
+            self._listed = _read_names(self._file)[1]
             self._reserve()
             return is_gone
 
@@ -192,12 +189,12 @@ class McpServers:
         """
         async with self._changing:
             servers = await asyncio.to_thread(read)
-            self._stored = set() if self._file is None else set(read_servers(self._file))
-            gone = self._settings.keys() - servers.keys()
-            changed = {name: server for name, server in servers.items() if self._settings.get(name) != server}
+            self._stored, self._listed = _read_names(self._file)
+            gone = self.settings.keys() - servers.keys()
+            changed = {name: server for name, server in servers.items() if self.settings.get(name) != server}
             for name, server in changed.items():
                 await self._forget_login(name, server)
-            self._settings, self._listed = dict(servers), _names_in(self._file)
+            self.settings = dict(servers)
             self._reserve()
             await asyncio.gather(*map(self._end, gone), *(self.put(*one) for one in changed.items()))
             self._reserve()
@@ -207,7 +204,7 @@ class McpServers:
 
     async def _forget_login(self, name: str, server: McpServer) -> None:
         """Forget the login if the server gets another address, or another OAuth client."""
-        before = self._settings.get(name)
+        before = self.settings.get(name)
         if before is not None and (before.url, before.oauth) != (server.url, server.oauth):
             await self.logins.forget(name)
 
@@ -231,18 +228,19 @@ class McpServers:
         await asyncio.gather(*(one.settle(seconds) for one in self))
 
     async def put(self, name: str, server: McpServer, *, is_foreign: bool = False) -> "McpConnection":
-        """Open this server in place of any other of this name, and store nothing.
-
-        `is_foreign`: only another node can run it.
-        """
+        """Open this server in place of any other of this name. `is_foreign`: only another node can run it."""
         from handspan.sources.mcp import connection, opening  # noqa: PLC0415 - 12 ms, only with a server: start-up counts
 
         await self.remove(name)
         self.logins.renew(name)
         is_shared = bool(server.command) or is_foreign
         share = self._share(name) if is_shared else OWN_SERVER
-        opener = opening.LinkOpener(name, server, self._guard, self._cleaner, self._secret, self._folder, self.logins)
-        opened = connection.McpConnection(name, server, self._registry, opener, self._ask_trust, self.logins, share)
+        opener = opening.LinkOpener(
+            name, server, self._guard, self._cleaner, secret=self._secret, folder=self._folder, logins=self.logins
+        )
+        opened = connection.McpConnection(
+            name, server, self._registry, opener, changed=self._ask_trust, logins=self.logins, share=share
+        )
         self._connections[name] = opened
         self._reserve()
         if is_foreign:
@@ -261,9 +259,7 @@ class McpServers:
 
     async def close(self) -> None:
         """End all servers."""
-        for task in self._asking.values():
-            task.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self._tasks.close()
         await self.logins.close()
         await asyncio.gather(*(self.remove(name) for name in list(self._connections)))
         await asyncio.to_thread(self._cleaner.close)
@@ -295,43 +291,37 @@ class McpServers:
         """Ask the operator about each changed definition, with old and new side by side (SPEC T5)."""
         for entry in self.waiting(connection.server_name):
             question_id = f"trust-{entry.spec.fingerprint[:32]}"
-            if (
-                self._questions is None
-                or entry.change is None
-                or not entry.change.blocks
-                or question_id in self._asking
-            ):
+            if self._questions is None or question_id in self._asking or not (entry.change and entry.change.blocks):
                 continue
-            task = asyncio.create_task(self._ask(self._questions, question_id, entry, entry.change.was))
-            self._asking[question_id] = task
-            task.add_done_callback(partial(self._forget_question, question_id))
-
-    def _forget_question(self, question_id: str, _: asyncio.Task[None]) -> None:
-        self._asking.pop(question_id, None)
+            self._asking.add(question_id)
+            self._tasks.start(self._ask(self._questions, question_id, entry, entry.change.was))
 
     async def _ask(self, questions: Questions, question_id: str, entry: Entry, was: ToolSpec | None) -> None:
         """Ask about one changed definition, and accept the definition after a yes."""
-        answer = await questions.ask(
-            Question(
-                id=question_id,
-                kind="trust",
-                call_id="",
-                tool=entry.spec.name,
-                arguments={},
-                subject=f"{entry.origin} has changed the definition of its tool {entry.spec.name!r}.",
-                owner=OPERATOR.owner,
-                session="",
-                fingerprint=entry.spec.fingerprint,
-                expires_in=_TRUST_SECONDS,
-                action=QuestionAction(old=None if was is None else definition(was), new=definition(entry.spec)),
+        try:
+            answer = await questions.ask(
+                Question(
+                    id=question_id,
+                    kind="trust",
+                    call_id="",
+                    tool=entry.spec.name,
+                    arguments={},
+                    subject=f"{entry.origin} has changed the definition of its tool {entry.spec.name!r}.",
+                    owner=OPERATOR.owner,
+                    session="",
+                    fingerprint=entry.spec.fingerprint,
+                    expires_in=_TRUST_SECONDS,
+                    action=QuestionAction(old=None if was is None else definition(was), new=definition(entry.spec)),
+                )
             )
-        )
+        finally:
+            self._asking.discard(question_id)
         if answer is not None and answer.decision == "allow":
             self._registry.accept(entry.spec.name, entry.spec.fingerprint, GLOBAL)
 
 
-def _names_in(file: Path | None) -> frozenset[str]:
-    return frozenset() if file is None else names_in(file)
+def _read_names(file: Path | None) -> tuple[set[str], frozenset[str]]:
+    return (set(), frozenset()) if file is None else (set(read_servers(file)), names_in(file))
 
 
 def check_server(name: str, server: McpServer) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import HandspanError
@@ -31,12 +32,7 @@ class ServedTool(Struct, frozen=True):
     @property
     def definition(self) -> ToolSpec:
         """The spec; without claims, with the object `UNKNOWN_EFFECTS` itself: code checks for it with `is`."""
-        if self.has_claims:
-            return self.spec
-        spec = self.spec
-        return ToolSpec(
-            spec.name, spec.description, spec.parameters, spec.permissions, spec.timeout, spec.version, UNKNOWN_EFFECTS
-        )
+        return self.spec if self.has_claims else replace(self.spec, annotations=UNKNOWN_EFFECTS)
 
 
 class ServerSnapshot(Struct, frozen=True):
@@ -59,18 +55,13 @@ class NotRun(HandspanError):
 class ServerElsewhere(Protocol):
     """A server that another node runs. `changed` is set with each snapshot, `lost` when that node runs it no more."""
 
+    changed: asyncio.Event
+    lost: asyncio.Event
+    snapshot: ServerSnapshot
+
     @property
     def id(self) -> str:
         """The id of the lease with which the other node runs the server."""
-
-    @property
-    def changed(self) -> asyncio.Event: ...
-
-    @property
-    def lost(self) -> asyncio.Event: ...
-
-    @property
-    def snapshot(self) -> ServerSnapshot: ...
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
         """Run a tool on the other node. Raises `ToolError` when the tool fails, and `NotRun`."""
@@ -116,8 +107,7 @@ class OwnServer:
     async def release(self) -> None:
         """Do nothing: no other node needs the server."""
 
-    async def close(self) -> None:
-        """Do nothing: no other node needs the server."""
+    close = release
 
     async def trust(self) -> list[str]:
         """Return no tools: the definitions are those of this node."""
@@ -125,8 +115,3 @@ class OwnServer:
 
 
 OWN_SERVER: Final = OwnServer()
-
-
-def own_server(name: str) -> ServerShare:
-    """Return the share of a gateway without other nodes."""
-    return OWN_SERVER

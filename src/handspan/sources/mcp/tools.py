@@ -1,70 +1,40 @@
 """What an MCP server has for an agent: its tools; and its resources and prompts, as tools, too (SPEC C1, C4)."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from handspan.config.tool_settings import McpServer
 from handspan.core.context import ToolContext
 from handspan.core.names import matches_any, outside_name
 from handspan.core.results import Success
 from handspan.core.sources import Broken
-from handspan.core.tool import DEFAULT_TIMEOUT, READ_ONLY, Annotations, ToolSpec
+from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
+
+if TYPE_CHECKING:
+    from handspan.sources.mcp.sdk import McpLink
 
 _NO_PARAMETERS: Final[JsonObject] = {"type": "object", "properties": {}}
 _LONGEST_DESCRIPTION: Final = 8 * 1024
 
 
-class ListedTool(Struct, frozen=True):
-    """A tool as its server lists it."""
-
-    name: str
-    description: str
-    parameters: JsonObject
-    annotations: Annotations
-
-
 class ServerOffer(Struct, frozen=True):
     """What a server has."""
 
-    tools: tuple[ListedTool, ...]
+    tools: tuple[ToolSpec, ...]
+    """Its tools as it lists them, under its own names."""
     notes: tuple[Broken, ...] = ()
     """What of its list is not used, and why."""
     has_resources: bool = False
     has_prompts: bool = False
 
 
-class ToolRules(Struct, frozen=True):
-    """What the settings of a server say about its tools."""
-
-    allow: tuple[str, ...] | None = None
-    deny: tuple[str, ...] = ()
-    permissions: tuple[str, ...] = ()
-    timeout: float | None = DEFAULT_TIMEOUT
-
-    def allows(self, own_name: str) -> bool:
-        """Whether this tool may be used at all."""
-        return (self.allow is None or matches_any(self.allow, own_name)) and not matches_any(self.deny, own_name)
-
-
-class ToolLink(Protocol):
-    """An open link to a server, as its tools use it."""
-
-    async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success: ...
-
-    async def list_resources(self, ctx: ToolContext) -> Json: ...
-
-    async def read_resource(self, uri: str, ctx: ToolContext) -> Success: ...
-
-    async def list_prompts(self, ctx: ToolContext) -> Json: ...
-
-    async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success: ...
-
-
-RunTool: TypeAlias = Callable[["McpTool", Arguments, ToolContext], Awaitable[Any]]
+RunTool: TypeAlias = Callable[["McpTool", Arguments, ToolContext], Awaitable[Json | Success]]
 """Runs a tool as soon as the link to its server is open. Raises `ToolError` when it can't be opened."""
-_Run: TypeAlias = Callable[[ToolLink, Arguments, ToolContext], Awaitable[Json | Success]]
+_Run: TypeAlias = Callable[["McpLink", Arguments, ToolContext], Awaitable[Json | Success]]
 """Asks the server over an open link for the result of one tool."""
 
 
@@ -80,27 +50,30 @@ class McpTool:
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """Return the server's answer."""
-        answer: Json | Success = await self._run_tool(self, arguments, ctx)
-        return answer
+        return await self._run_tool(self, arguments, ctx)
 
-    async def run_over(self, link: ToolLink, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+    async def run_over(self, link: "McpLink", arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """Return the server's answer over this link."""
         return await self._run(link, arguments, ctx)
 
 
-def make_tools(server: str, offer: ServerOffer, rules: ToolRules, run_tool: RunTool) -> Iterator[McpTool]:
-    """Yield the tools of a server, under names that every model takes (SPEC T2)."""
+def make_tools(name: str, server: McpServer, offer: ServerOffer, run_tool: RunTool) -> Iterator[McpTool]:
+    """Yield the tools of a server that its settings allow, under names that every model takes (SPEC T2)."""
     taken: set[str] = set()
     own_names = {listed.name for listed in offer.tools}
     extras = [extra for extra in _extra_tools(offer) if extra[0].name not in own_names]
     for listed, run in (*((listed, _runner(listed.name)) for listed in offer.tools), *extras):
-        if not rules.allows(listed.name):
+        is_allowed = server.allow is None or matches_any(server.allow, listed.name)
+        if not is_allowed or matches_any(server.deny, listed.name):
             continue
-        name = outside_name(listed.name, server, taken)
-        taken.add(name)
-        description = listed.description[:_LONGEST_DESCRIPTION] or f"The tool {listed.name} of {server}."
-        spec = ToolSpec(
-            name, description, listed.parameters, rules.permissions, rules.timeout, annotations=listed.annotations
+        full_name = outside_name(listed.name, name, taken)
+        taken.add(full_name)
+        spec = replace(
+            listed,
+            name=full_name,
+            description=listed.description[:_LONGEST_DESCRIPTION] or f"The tool {listed.name} of {name}.",
+            permissions=server.permissions,
+            timeout=server.timeout,
         )
         yield McpTool(spec, listed.name, run_tool, run)
 
@@ -109,26 +82,26 @@ def _runner(own_name: str) -> _Run:
     return lambda link, arguments, ctx: link.call(own_name, arguments, ctx)
 
 
-def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
+def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ToolSpec, _Run]]:
     """Yield tools for resources and prompts: so these pass the same policy as all other tools."""
     if offer.has_resources:
         yield (
-            ListedTool("list_resources", "List the resources of this server.", _NO_PARAMETERS, READ_ONLY),
+            ToolSpec("list_resources", "List the resources of this server.", _NO_PARAMETERS, annotations=READ_ONLY),
             (lambda link, _, ctx: link.list_resources(ctx)),
         )
         yield (
-            ListedTool("read_resource", "Read a resource of this server.", _URI, READ_ONLY),
+            ToolSpec("read_resource", "Read a resource of this server.", _URI, annotations=READ_ONLY),
             (lambda link, arguments, ctx: link.read_resource(str(arguments["uri"]), ctx)),
         )
     if offer.has_prompts:
         yield (
-            ListedTool("list_prompts", "List the prompts of this server.", _NO_PARAMETERS, READ_ONLY),
+            ToolSpec("list_prompts", "List the prompts of this server.", _NO_PARAMETERS, annotations=READ_ONLY),
             (lambda link, _, ctx: link.list_prompts(ctx)),
         )
-        yield ListedTool("get_prompt", "Fill in a prompt of this server.", _PROMPT, READ_ONLY), _get_prompt
+        yield ToolSpec("get_prompt", "Fill in a prompt of this server.", _PROMPT, annotations=READ_ONLY), _get_prompt
 
 
-def _get_prompt(link: ToolLink, arguments: Arguments, ctx: ToolContext) -> Awaitable[Success]:
+def _get_prompt(link: "McpLink", arguments: Arguments, ctx: ToolContext) -> Awaitable[Success]:
     given = arguments.get("arguments")
     texts = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
     return link.get_prompt(str(arguments["name"]), texts, ctx)

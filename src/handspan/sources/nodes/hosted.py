@@ -57,7 +57,8 @@ class HostedServer:
     ) -> None:
         """`peer` and `epoch` are those of the lease's row; `folder` is the workspace."""
         self.peer = peer
-        self.relay = Relay(peer, SHARED, RemoteCalls(frozenset()), self._take, host)
+        self.owner = SHARED
+        self.relay = Relay(peer, SHARED, RemoteCalls(frozenset()), self._take, host=host)
         self.relay.epoch = epoch
         self.is_over = False
         """Whether this node begins no new calls, because it gives the server away."""
@@ -115,7 +116,7 @@ class HostedServer:
                 self._host.link.send(message.sender, GONE, encode(gone))
                 return
             self._owners[head.id] = message.caller
-        self.relay.deliver(message.sender, frame)
+        self.relay.deliver(message, frame)
         self._owners.pop(head.id, None)
 
     def knows(self, call_id: str, sender: str) -> bool:
@@ -182,10 +183,10 @@ class HostedServer:
                     Principal(owner),
                     "",
                     None,
-                    lambda value: self._report(request.id, value),
-                    self._artifacts,
-                    self._folder,
-                    person,
+                    progress=lambda value: self._report(request.id, value),
+                    artifacts=self._artifacts,
+                    workspace=self._folder,
+                    person=person,
                 )
                 answer = await self._run_named(request.name, request.args, ctx)
         except ToolError as error:
@@ -205,11 +206,11 @@ class HostedServer:
     def _report(self, call_id: str, value: Json) -> None:
         self.relay.take_progress(ProgressFrame(id=call_id, value=value))
 
-    async def ask(self, call_id: str, asked: ToolQuestion) -> CallAnswer:
+    async def ask(self, call_id: str, tool_question: ToolQuestion) -> CallAnswer:
         """Ask the person of the call, on the node of its caller. Return the answer. Raises `ToolError`."""
         self._asked += 1
         question_id = f"{self.peer}/{self._asked}"
-        question = CallQuestion(self.peer, call_id, question_id, asked)
+        question = CallQuestion(self.peer, call_id, question_id, tool_question)
         if is_large(encode(question)):
             raise ToolError("execution_failed", "The question of the MCP server is too large to be sent between nodes.")
         waiting: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
@@ -233,7 +234,7 @@ class _PersonElsewhere:
         self._call_id = call_id
         self._limit = limit
 
-    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+    async def ask(self, tool_question: ToolQuestion) -> tuple[Answer, float]:
         """Ask the person. Return the answer, and the seconds by which the call's deadline moved on the person's node.
 
         While the person thinks, the time limit of the call stands still.
@@ -243,7 +244,7 @@ class _PersonElsewhere:
         with contextlib.suppress(RuntimeError):  # the call is over
             self._limit.reschedule(None)
         try:
-            answered = await self._server.ask(self._call_id, asked)
+            answered = await self._server.ask(self._call_id, tool_question)
         finally:
             if end is not None:
                 with contextlib.suppress(RuntimeError):

@@ -25,7 +25,7 @@ that grows with each of its messages: a copy of a message, and one of an incarna
 
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -47,8 +47,17 @@ ANSWER: Final = "answer"
 TRUST: Final = "trust"
 
 _MEDIA_TYPE: Final = "application/json"
+_T = TypeVar("_T")
 
 encode: Final[Callable[[Struct], bytes]] = msgspec.msgpack.Encoder().encode
+Read: TypeAlias = Callable[[bytes], bytes | None]
+"""Does what a message says, and returns the response, if the message is a request. Raises `msgspec.DecodeError`."""
+
+
+def read_by(message: type[_T], take: Callable[[_T], bytes | None]) -> Read:
+    """Return what decodes messages of this type and gives them to `take`."""
+    decoder = msgspec.msgpack.Decoder(message)
+    return lambda body: take(decoder.decode(body))
 
 
 class ToClient(Struct, frozen=True, array_like=True):
@@ -164,10 +173,11 @@ class CallAnswer(Struct, frozen=True, array_like=True):
     """Why no person could be asked."""
 
 
-def refuse_question(question: CallQuestion) -> CallAnswer:
-    """Return the answer to a question of a call that another node has taken over."""
-    text = "The node at which this call began is gone: its person can't be asked any more."
-    return CallAnswer(question.peer, question.call, question.id, Answer("deny"), error=text)
+def refuse_question(
+    question: CallQuestion, why: str = "The node at which this call began is gone: its person can't be asked any more."
+) -> CallAnswer:
+    """Return the answer to a question that no person can be asked, such as that of a call at another node by now."""
+    return CallAnswer(question.peer, question.call, question.id, Answer("deny"), error=why)
 
 
 class TrustServer(Struct, frozen=True, array_like=True):
@@ -191,12 +201,8 @@ class FrameHead(Struct, frozen=True):
     retry: int = 0
 
 
-_head: Final = msgspec.json.Decoder(FrameHead)
-
-
-def read_head(frame: bytes) -> FrameHead:
-    """Return the head of a frame that a node has encoded."""
-    return _head.decode(frame)
+read_head: Final = msgspec.json.Decoder(FrameHead).decode
+"""Returns the head of a frame that a node has encoded."""
 
 
 class LargeFrames:

@@ -12,14 +12,13 @@ import msgspec
 from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ToolError
 from handspan.core.nodes import SERVER, ClientRecord, NodeBook, NodeLink
-from handspan.core.principals import Origin, ToolScope
 from handspan.core.values import Json
 from handspan.registry.registry import Registry
 from handspan.sources.nodes.messages import TO_CLIENT, LargeFrames, ToClient, encode, is_large, read_head
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
-from handspan.sources.ws.tools import RemoteTools, Waiting
+from handspan.sources.ws.tools import RemoteTools, Waiting, place_of_tools
 from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
 
 GONE: Final = "The client disconnected from its node"
@@ -53,7 +52,7 @@ class MirrorHost(Protocol):
     def is_needed(self, owner: str) -> bool:
         """Whether this owner has a client or a session on this node."""
 
-    def unfollowed(self, owner: str) -> None:
+    def on_unfollowed(self, owner: str) -> None:
         """Is called with an owner who is not at work on this node any more."""
 
     def take_waiting(self, record: ClientRecord) -> Waiting | None:
@@ -74,19 +73,6 @@ class MirrorHost(Protocol):
 
 class Mirror:
     """One client of another node: its tools and calls on this node."""
-
-    __slots__ = (
-        "_answered",
-        "_grace",
-        "_host",
-        "_requests",
-        "calls",
-        "is_moving",
-        "is_up",
-        "questions",
-        "record",
-        "tools",
-    )
 
     def __init__(self, record: ClientRecord, host: MirrorHost, waiting: Waiting) -> None:
         """`waiting`: what the client left when it was connected to this node before."""
@@ -155,7 +141,7 @@ class Mirror:
     def _register(self, tools: RemoteTools, offered: list[Json]) -> None:
         """Put the offered tools into the registry, and remove those that are not offered any more."""
         names = {one.get("name") for one in offered if isinstance(one, dict)}
-        tools.unregister([name for name in _own_names(tools) if name not in names])
+        tools.unregister([name for name in tools.fingerprints() if name not in names])
         for rejected in tools.register(offered).rejected:
             text = "%s of another node: its tool %r is not used here: %s"
             _log.warning(text, tools.origin, rejected.name, rejected.reason)
@@ -163,6 +149,7 @@ class Mirror:
             tools.resume_calls()
 
     def _open(self, record: ClientRecord) -> None:
+        """Use the client as this row describes it: it has connected to another node."""
         self._stop_grace()
         self.close_link()
         self.is_up = True
@@ -170,24 +157,16 @@ class Mirror:
         if self.questions is None and "permissions" in can:
             self.questions = RemoteQuestions()
         if not self.is_server:  # the connection of a server registers its tools
-            self._make_tools(record)
+            self.tools = self._make_tools(record)
         self.calls.open_link(self._send)
         if self.questions is not None:
             self.questions.open_link(self._send)
 
-    def _make_tools(self, record: ClientRecord) -> None:
-        is_device, host = record.role == "device", self._host
-        self.tools = RemoteTools(
-            host.registry,
-            host.schemas,
-            host.rules,
-            self.calls,
-            self.questions,
-            Origin("device", record.label, record.peer) if is_device else Origin("remote", record.session, record.peer),
-            ToolScope("owner", record.owner) if is_device else ToolScope("session", record.session),
-            record.label if is_device and record.prefix else "",
-            is_elsewhere=True,
-        )
+    def _make_tools(self, record: ClientRecord) -> RemoteTools:
+        host, peer, owner, prefix = self._host, record.peer, record.owner, record.prefix
+        place = place_of_tools(record.role, record.label, record.session, peer=peer, owner=owner, prefix=prefix)
+        tools = (host.registry, host.schemas, host.rules, self.calls)
+        return RemoteTools(*tools, *place, questions=self.questions, is_elsewhere=True)
 
     def leave(self) -> None:
         """Note that the node of an MCP server gives it away.
@@ -218,8 +197,8 @@ class Mirror:
         if self.questions is not None:
             self.questions.drop_link()
 
-    def wait(self, then: Callable[[str], None]) -> None:
-        """Call `then` with a reason if the client does not come back within the grace time."""
+    def start_grace(self, then: Callable[[str], None]) -> None:
+        """Let `then` be called with a reason if the client does not come back within the grace time."""
         if self._grace is None:
             loop = asyncio.get_running_loop()
             self._grace = loop.call_later(self._host.grace, then, f"{GONE} and did not come back")
@@ -259,7 +238,8 @@ class Mirror:
         head = read_head(whole)
         call = self.calls.open.get(head.id) if self.is_server else None
         caller = "" if call is None else call.owner
-        message = encode(ToClient(host.book.own, record.owner, record.peer, record.epoch, frame, stored, caller))
+        client = (host.book.own, record.owner, record.peer, record.epoch)
+        message = encode(ToClient(*client, frame, stored, caller))
         if call is not None and head.type == "tool_call_request":
             self._requests[call.id] += 1
             host.link.send(record.node, TO_CLIENT, message, partial(self._note_missed, call.id))
@@ -267,6 +247,7 @@ class Mirror:
             host.link.send(record.node, TO_CLIENT, message)
 
     async def _send_stored(self, frame: bytes) -> None:
+        """Send a frame that is too large for a message: the other node reads it from the store."""
         record, host = self.record, self._host
         try:
             stored = await host.frames.keep(frame, record.owner)
@@ -308,7 +289,3 @@ class Mirror:
             self.calls.acknowledge(frame.call)  # our first acknowledgement may be lost
         else:
             self._host.late(self, frame)
-
-
-def _own_names(tools: RemoteTools) -> list[str]:
-    return list(tools.fingerprints())

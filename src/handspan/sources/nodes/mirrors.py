@@ -17,12 +17,9 @@ import msgspec
 from handspan.core.errors import HandspanError, StoreError, WireError
 from handspan.core.nodes import ClientNode, ClientRecord
 from handspan.core.principals import Origin
+from handspan.core.tasks import wait_for
 from handspan.registry.name_rights import DisplacedTool
-from handspan.sources.nodes.messages import (
-    ClientLost,
-    FromClient,
-    read_head,
-)
+from handspan.sources.nodes.messages import ClientLost, FromClient, read_head
 from handspan.sources.nodes.mirror import GONE, Mirror, MirrorHost
 from handspan.sources.ws.calls import LostCall
 from handspan.sources.ws.tools import Waiting
@@ -51,24 +48,12 @@ class Mirrors:
         self._reading = asyncio.Lock()
         """Held while the rows of an owner are read for the first time."""
         self._refreshing = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[Mirror]:
         return iter(tuple(self._mirrors.values()))
 
-    def __len__(self) -> int:
-        return len(self._mirrors)
-
-    def open(self) -> None:
-        """Begin to look for changed rows."""
-        self._host.registry.listen(self)
-        self._task = asyncio.create_task(self._look())
-
-    async def close(self) -> None:
+    def close(self) -> None:
         """End all mirrors. Their calls stay open in the ledger."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
         for mirror in self:
             mirror.end("The gateway was stopped")
         self._mirrors.clear()
@@ -76,11 +61,6 @@ class Mirrors:
     def find(self, peer: str) -> Mirror | None:
         """Return the mirror of this client."""
         return self._mirrors.get(peer)
-
-    @property
-    def owners(self) -> Sequence[str]:
-        """The owners who are at work on this node."""
-        return tuple(self._followed)
 
     async def follow(self, owner: str) -> bool:
         """Make the owner's clients on other nodes known to this node. Return whether they were not known before.
@@ -118,7 +98,7 @@ class Mirrors:
         earlier = self._mirrors.get(record.peer)
         if earlier is None or earlier.calls is not waiting.calls:  # else the rows were faster than the message
             mirror = self._mirrors[record.peer] = Mirror(record, self._host, waiting)
-            mirror.wait(partial(self._end, mirror))
+            mirror.start_grace(partial(self._end, mirror))
         self._followed.setdefault(record.owner, time.monotonic())
         self.hint(record.owner)
 
@@ -135,6 +115,7 @@ class Mirrors:
             self._take(mirror, message.frame)
 
     async def _receive_stored(self, mirror: Mirror, message: FromClient) -> None:
+        """Take a frame that was too large for a message, from the store."""
         frame = await self._host.frames.read(message.stored, message.owner)
         if frame is not None:
             self._take(mirror, frame)
@@ -160,7 +141,7 @@ class Mirrors:
             return
         call = mirror.calls.open.get(message.not_run) if message.not_run else None
         if message.not_run and call is not None:
-            call.end(LostCall(False, GONE))
+            call.end(LostCall(was_sent=False, why=GONE))
         elif message.is_moving:
             mirror.pause()
         elif not message.not_run:
@@ -182,13 +163,11 @@ class Mirrors:
 
     # The rows.
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """Look for changed rows: at a hint, and every second."""
+        self._host.registry.listen(self)
         while True:
-            try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._has_hint.wait()
-            except TimeoutError:
+            if not await wait_for(_LOOK_SECONDS, self._has_hint):
                 self._forget_idle_owners()
                 self._hinted.update(self._followed)
             self._has_hint.clear()
@@ -239,6 +218,7 @@ class Mirrors:
                 self._end(mirror, "The node of the server is gone")
 
     def _has_changed(self, row: ClientNode) -> bool:
+        """Whether this row says more of its client than this node knows."""
         mirror = self._mirrors.get(row.peer)
         if row.node == self._host.book.own:
             return False
@@ -263,18 +243,18 @@ class Mirrors:
         except (HandspanError, msgspec.DecodeError) as error:
             _log.warning("The tools of a client of another node can't be used: %s", error)
 
-    def _disconnect(self, mirror: Mirror, why: str) -> None:
-        """Note that a client has no connection. `why`: the reason if the client can't come back, else empty."""
+    def _disconnect(self, mirror: Mirror, reason: str) -> None:
+        """Note that a client has no connection. `reason`: why the client can't come back; empty when it can."""
         mirror.close_link()
-        if why or "resume" not in mirror.can:
-            self._end(mirror, why or GONE)
+        if reason or "resume" not in mirror.can:
+            self._end(mirror, reason or GONE)
         else:  # also without an open call: a call that has found its tool may reach the mirror in a moment
-            mirror.wait(partial(self._end, mirror))
+            mirror.start_grace(partial(self._end, mirror))
 
-    def _end(self, mirror: Mirror, why: str) -> None:
+    def _end(self, mirror: Mirror, reason: str) -> None:
         if self._mirrors.get(mirror.id) is mirror:
             del self._mirrors[mirror.id]
-        mirror.end(why)
+        mirror.end(reason)
 
     def _forget_idle_owners(self) -> None:
         """End the mirrors of owners who have not been at work on this node for `_FOLLOW_SECONDS`."""
@@ -287,4 +267,4 @@ class Mirrors:
                 for mirror in self:
                     if mirror.record.owner == owner:
                         self._end(mirror, GONE)
-                self._host.unfollowed(owner)
+                self._host.on_unfollowed(owner)

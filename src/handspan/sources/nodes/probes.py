@@ -39,21 +39,11 @@ class Probes:
         self._declare_lost = declare_lost
         self._misses: dict[str, int] = {}
         """How often in a row no node listened under this id."""
-        self._task: asyncio.Task[None] | None = None
         self.resent = 0
         """Requests that were lost and sent again."""
 
-    def open(self) -> None:
-        """Begin to look after waiting calls."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Look after waiting calls."""
         known: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
@@ -90,9 +80,10 @@ class Probes:
         """Send again the calls that the node does not know, and note which clients it has lost."""
         for client in probed.unknown:
             mirror = self._mirrors.find(client.peer)
-            for call in client.calls if mirror is not None and mirror.record.epoch == client.epoch else ():
-                self.resent += 1
-                mirror.calls.ask_again(call)  # type: ignore[union-attr] # the loop is empty without a mirror
+            if mirror is not None and mirror.record.epoch == client.epoch:
+                self.resent += len(client.calls)
+                for call in client.calls:
+                    mirror.calls.ask_again(call)
         for client in asked:
             mirror = self._mirrors.find(client.peer)
             is_moving = client.peer in probed.moving

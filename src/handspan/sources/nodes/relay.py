@@ -13,14 +13,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.nodes import NodeLink
-from handspan.sources.nodes.messages import (
-    FROM_CLIENT,
-    FromClient,
-    LargeFrames,
-    encode,
-    is_large,
-    read_head,
-)
+from handspan.sources.nodes.messages import FROM_CLIENT, FromClient, LargeFrames, ToClient, encode, is_large, read_head
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws import decode_client
 from handspan.wire.ws import encode as encode_frame
@@ -62,26 +55,24 @@ class _CarriedCall(Struct):
     """The artifact that holds a large answer."""
 
 
-class Relay:
+class Relay(Struct, eq=False):
     """Carries the calls of other nodes over one client's connection."""
 
-    __slots__ = ("_asked", "_calls", "_host", "_owner", "_peer", "_send", "carried", "epoch")
-
-    def __init__(
-        self, peer: str, owner: str, calls: RemoteCalls, send: Callable[[bytes], None], host: RelayHost
-    ) -> None:
-        """`send` sends a frame to the client; `calls` are the calls of this node to that client."""
-        self.epoch = 0
-        """The number of this connection in the database; 0 until its row is written."""
-        self.carried: dict[str, _CarriedCall] = {}
-        """The calls of other nodes, until their answers are acknowledged."""
-        self._asked: dict[str, str] = {}
-        """The node that asks each question, by the question's id. The person at the client answers them."""
-        self._peer = peer
-        self._owner = owner
-        self._calls = calls
-        self._send = send
-        self._host = host
+    peer: str
+    owner: str
+    calls: RemoteCalls
+    """The calls of this node to the client."""
+    send: Callable[[bytes], None]
+    """Sends a frame to the client."""
+    host: RelayHost
+    epoch: int = 0
+    """The number of this connection in the database; 0 until its row is written."""
+    callers: set[str] = set()
+    """The nodes that have sent a frame to the client."""
+    carried: dict[str, _CarriedCall] = {}
+    """The calls of other nodes, until their answers are acknowledged."""
+    _asked: dict[str, str] = {}
+    """The node that asks each question, by the question's id. The person at the client answers them."""
 
     @property
     def is_awaited(self) -> bool:
@@ -95,24 +86,25 @@ class Relay:
 
     # From other nodes.
 
-    def deliver(self, sender: str, frame: bytes) -> None:
-        """Send a frame of another node to the client, or note what it says."""
-        head = read_head(frame)
+    def deliver(self, message: ToClient, frame: bytes) -> None:
+        """Send the frame of a message to the client, or note what it says."""
+        sender, head = message.sender, read_head(frame)
+        self.callers.add(sender)
         match head.type:
             case "tool_call_request":
                 self._deliver_call(sender, head.id, head.retry, frame)
             case "result_acknowledged":
                 for call_id in head.ids or (head.id,):
                     self._forget(call_id)
-                    self._calls.acknowledge(call_id)
+                    self.calls.acknowledge(call_id)
             case "permission_request":
                 self._asked[head.id] = sender
-                self._send(frame)
+                self.send(frame)
             case "question_closed":
                 self._asked.pop(head.id, None)
-                self._send(frame)
+                self.send(frame)
             case _:
-                self._send(frame)
+                self.send(frame)
 
     def _deliver_call(self, sender: str, call_id: str, retry: int, frame: bytes) -> None:
         """Send a new call to the client. For a call that has come before, only send its answer again."""
@@ -123,12 +115,12 @@ class Relay:
                 self._respond(known)
             return
         running = sum(not call.answer for call in self.carried.values())
-        if running >= self._host.most_calls:
+        if running >= self.host.most_calls:
             text = f"The client has {running} open calls of other nodes: try again when some have ended."
             self.refuse(sender, FailureFrame(id=call_id, error=text, code="busy"))
             return
         self.carried[call_id] = _CarriedCall(call_id, sender, retry)
-        self._send(frame)
+        self.send(frame)
 
     def refuse(self, sender: str, failure: FailureFrame) -> None:
         """Send this failure as the answer to a call that is not run."""
@@ -177,8 +169,8 @@ class Relay:
         """Keep the answer to a call of another node that has not yet asked for it over this connection."""
         if self.take_answer(frame):  # the node has asked meanwhile
             return
-        retry = frame.retry if isinstance(frame, FailureFrame) else 0
-        self.carried[frame.call] = _CarriedCall(frame.call, "", retry, encode_frame(frame), time.monotonic())
+        retry, answer = frame.retry if isinstance(frame, FailureFrame) else 0, encode_frame(frame)
+        self.carried[frame.call] = _CarriedCall(frame.call, "", retry, answer, answered_at=time.monotonic())
         self._forget_oldest()
 
     def take_progress(self, frame: ProgressFrame) -> bool:
@@ -204,14 +196,14 @@ class Relay:
         call.answered_at = time.monotonic()
         if call.caller:
             if is_large(call.answer):
-                self._host.start(self._send_stored(call))
+                self.host.start(self._send_stored(call))
             else:
                 self._send_back(call.caller, call.answer)
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         """Forget the oldest answered call, if there are too many."""
-        if len(self.carried) > _MAX_ANSWERED + self._host.most_calls:
+        if len(self.carried) > _MAX_ANSWERED + self.host.most_calls:
             oldest = next((call_id for call_id, call in self.carried.items() if call.answer), None)
             if oldest is not None:
                 self._forget(oldest)
@@ -220,19 +212,19 @@ class Relay:
         """Forget a call, and return it. Remove its stored answer: the other node does not need it any more."""
         call = self.carried.pop(call_id, None)
         if call is not None and call.stored:
-            self._host.start(self._host.frames.remove(call.stored, self._owner))
+            self.host.start(self.host.frames.remove(call.stored, self.owner))
         return call
 
     def _send_back(self, node: str, frame: bytes) -> None:
-        self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))
+        self.host.link.send(node, FROM_CLIENT, encode(FromClient(self.owner, self.peer, frame)))
 
     async def _send_stored(self, call: _CarriedCall) -> None:
         """Store an answer that is too large for a message, and send its name. It is stored only once."""
         try:
-            call.stored = call.stored or await self._host.frames.keep(call.answer, self._owner)
+            call.stored = call.stored or await self.host.frames.keep(call.answer, self.owner)
         except ToolError as error:
             text = f"The result is too large to be sent between nodes, and was not stored: {error.message}"
             self._send_back(call.caller, encode_frame(FailureFrame(id=call.id, error=text)))
             return
-        message = FromClient(self._owner, self._peer, b"", call.stored, call.id)
-        self._host.link.send(call.caller, FROM_CLIENT, encode(message))
+        message = FromClient(self.owner, self.peer, stored=call.stored, call=call.id)
+        self.host.link.send(call.caller, FROM_CLIENT, encode(message))

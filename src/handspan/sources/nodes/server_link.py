@@ -17,7 +17,6 @@ from handspan.core.bounded import BoundedDict
 from handspan.core.context import ToolContext
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.nodes import NodeLink
-from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Success
 from handspan.core.values import Arguments, Json
 from handspan.sources.mcp.sharing import NotRun, ServerSnapshot
@@ -42,12 +41,15 @@ class NodeServerLink:
 
     def __init__(self, mirror: Mirror, host: MirrorHost) -> None:
         self.changed = asyncio.Event()
+        """Set with each new snapshot; the connection that reads it clears it."""
         self.lost = asyncio.Event()
+        """Set when the other node does not run the server any more."""
         self.snapshot = ServerSnapshot()
+        """What the server offers, as its row said last; empty until the row was read."""
         self.mirror = mirror
         self._host = host
         self._contexts: dict[str, ToolContext] = {}
-        """The contexts of waiting calls, by the call's id: the server may ask their persons."""
+        """The contexts of waiting calls, by the call's id: the server may ask the person of each."""
         self._asking: dict[str, list[asyncio.Task[None]]] = {}
         """The tasks that ask the persons, by the call's id."""
         self._answers: BoundedDict[str, CallAnswer | None] = BoundedDict(_MAX_ANSWERS)
@@ -68,8 +70,8 @@ class NodeServerLink:
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
         """Run a tool on the other node. Raises `ToolError` when the tool fails, and `NotRun` when it did not begin."""
         calls = self.mirror.calls
-        call = RemoteCall(ctx.call_id, own_name, arguments, ctx.deadline, ctx.progress, None, calls.new_outcome())
-        call.owner = ctx.who.owner
+        asked = (ctx.call_id, own_name, arguments, ctx.deadline)
+        call = RemoteCall(*asked, report=ctx.progress, outcome=calls.new_outcome(), owner=ctx.who.owner)
         self._contexts[call.id] = ctx
         try:
             calls.ask(call)
@@ -100,9 +102,9 @@ class NodeServerLink:
         """Ask the person of a call. A question that comes again gets the first answer again."""
         ctx = self._contexts.get(question.call)
         if question.id in self._answers:
-            answered = self._answers[question.id]
-            if answered is not None:
-                self._send(answered)
+            answer = self._answers[question.id]
+            if answer is not None:  # else the person is still asked
+                self._send(answer)
         elif ctx is not None:
             self._answers[question.id] = None
             asking = asyncio.create_task(self._ask(question, ctx))
@@ -116,9 +118,9 @@ class NodeServerLink:
             answer, waited = await ctx.person.ask(question.asked)
             if ctx.deadline is not None:
                 ctx.deadline = ctx.deadline.later(waited)
-            answered = CallAnswer(question.peer, question.call, question.id, answer, waited)
+            answered = CallAnswer(question.peer, question.call, question.id, answer, waited=waited)
         except ToolError as error:
-            answered = CallAnswer(question.peer, question.call, question.id, Answer("deny"), 0.0, error.message)
+            answered = refuse_question(question, error.message)
         self._answers[question.id] = answered
         self._send(answered)
 

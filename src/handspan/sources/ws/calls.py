@@ -93,46 +93,34 @@ class RemoteCall(Struct, eq=False):
         return True
 
 
-class RemoteCalls:
+def _future_maker() -> Callable[[], asyncio.Future[Outcome]]:
+    return asyncio.get_running_loop().create_future
+
+
+class RemoteCalls(Struct, eq=False):
     """The calls that one peer has not answered yet."""
 
-    __slots__ = (
-        "_ack_timer",
-        "_acks",
-        "_answered",
-        "_end_reason",
-        "_idle_check_at",
-        "_idle_timer",
-        "_open",
-        "_send",
-        "capabilities",
-        "dropped",
-        "is_stopping",
-        "new_outcome",
-    )
-
-    def __init__(self, capabilities: frozenset[str]) -> None:
-        self.capabilities = capabilities
-        """The capabilities that both ends have."""
-        self.dropped = 0
-        """How many results came for no open call."""
-        self.new_outcome: Callable[[], asyncio.Future[Outcome]] = asyncio.get_running_loop().create_future
-        """Makes the future of a call. `asyncio.Future()` would look for its loop, which costs a system call."""
-        self._open: dict[str, RemoteCall] = {}
-        self._send: Send | None = None
-        """Sends a frame over the link; None while the link is down."""
-        self.is_stopping = False
-        """Whether the gateway is being stopped: the client gets that as the reason of cancellations (ws.md 5.8)."""
-        self._end_reason = ""
-        """Why the peer will not return; empty while it may return."""
-        self._answered: set[str] = set()
-        """The ids of calls that were answered and whose result is not stored yet."""
-        self._acks: list[str] = []
-        """The ids of calls to acknowledge with the next frame."""
-        self._ack_timer: asyncio.TimerHandle | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._idle_check_at = inf
-        """When the idle timer fires: the earliest end of a call that it watches."""
+    capabilities: frozenset[str]
+    """The capabilities that both ends have."""
+    dropped: int = 0
+    """How many results came for no open call."""
+    new_outcome: Callable[[], asyncio.Future[Outcome]] = field(default_factory=_future_maker)
+    """Makes the future of a call. `asyncio.Future()` would look for its loop, which costs a system call."""
+    is_stopping: bool = False
+    """Whether the gateway is being stopped: the client gets that as the reason of cancellations (ws.md 5.8)."""
+    _open: dict[str, RemoteCall] = {}
+    _send: Send | None = None
+    """Sends a frame over the link; None while the link is down."""
+    _end_reason: str = ""
+    """Why the peer will not return; empty while it may return."""
+    _answered: set[str] = set()
+    """The ids of calls that were answered and whose result is not stored yet."""
+    _acks: list[str] = []
+    """The ids of calls to acknowledge with the next frame."""
+    _ack_timer: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
+    _idle_check_at: float = inf
+    """When the idle timer fires: the earliest end of a call that it watches."""
 
     @property
     def open(self) -> Mapping[str, RemoteCall]:
@@ -207,6 +195,7 @@ class RemoteCalls:
         self._answered.add(call_id)
 
     def _acknowledge(self, call_id: str) -> None:
+        """Tell the client that a result is stored; several together, if it understands that."""
         if "ack_batch" not in self.capabilities:
             if self._send is not None:
                 self._send(encode(Acknowledged(call_id)))
@@ -289,7 +278,7 @@ class RemoteCalls:
 
     def _request(self, call: RemoteCall, send: Send) -> None:
         left = self._milliseconds_left(call) if "deadline" in self.capabilities else None
-        send(encode(CallRequest(call.id, call.name, call.arguments, left, call.was_sent, call.retry)))
+        send(encode(CallRequest(call.id, call.name, call.arguments, left, again=call.was_sent, retry=call.retry)))
         call.was_sent = True
 
     def _milliseconds_left(self, call: RemoteCall) -> int | None:
@@ -326,6 +315,7 @@ class RemoteCalls:
         self._idle_timer, self._idle_check_at = None, inf
 
     def _check_idle_calls(self) -> None:
+        """End the calls of which nothing was heard for too long, and look again when the next one may be due."""
         self._cancel_idle_timer()
         now = time.monotonic()
         waiting = [call for call in self._open.values() if _is_timed(call)]

@@ -57,10 +57,7 @@ async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
 
 def code_of_client(code: Json) -> ErrorCode:
     """Return the error code that a client sent, if a client may use it; else `execution_failed`."""
-    for known in ERROR_TYPES:
-        if known == code and code in _CODES_OF_CLIENTS:
-            return known
-    return "execution_failed"
+    return next((one for one in ERROR_TYPES if one == code and one in _CODES_OF_CLIENTS), "execution_failed")
 
 
 async def attachment(part: MediaPart, artifacts: Artifacts, owner: str) -> Attachment:

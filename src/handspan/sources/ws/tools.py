@@ -38,27 +38,31 @@ _MAX_REJECTED: Final = 64
 """The most rejected tools of a client that are remembered."""
 
 
-class RemoteTool:
+class RemoteTool(Struct, eq=False):
     """A tool whose code runs in a client."""
 
-    __slots__ = ("_calls", "_schema", "idle_seconds", "own_name", "spec")
+    spec: ToolSpec
+    own_name: str
+    schema: OfferedSchema
+    """Kept in memory: the cache has only a weak reference."""
+    calls: RemoteCalls
+    idle_seconds: float | None
+    """The longest time without a progress report; None for a client that sends none.
 
-    def __init__(self, spec: ToolSpec, own_name: str, schema: OfferedSchema, tools: "RemoteTools") -> None:
-        self.spec = spec
-        self.own_name = own_name
-        self._schema = schema  # keeps the schema in memory: the cache has only a weak reference
-        self._calls = tools.calls
-        self.idle_seconds = spec.timeout if "progress" in tools.calls.capabilities else None
-        """The longest time without a progress report; None for a client that sends none.
-
-        The gateway measures it, and each report starts it again.
-        """
+    The gateway measures it, and each report starts it again.
+    """
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """Return the output that the client answers."""
-        calls = self._calls
+        calls = self.calls
         call = RemoteCall(
-            ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle_seconds, calls.new_outcome()
+            ctx.call_id,
+            self.own_name,
+            arguments,
+            ctx.deadline,
+            report=ctx.progress,
+            idle_seconds=self.idle_seconds,
+            outcome=calls.new_outcome(),
         )
         try:
             calls.ask(call)
@@ -82,78 +86,37 @@ class RemoteTool:
     async def _log_in(self, answer: FailureFrame, call: RemoteCall, ctx: ToolContext) -> Outcome:
         """Return the client's answer after a login of the person. The time of the person does not count."""
 
-        async def ask(asked: ToolQuestion) -> Answer:
-            return await ctx.ask(asked.kind, asked.subject, action=asked.action)
+        async def ask(tool_question: ToolQuestion) -> Answer:
+            return await ctx.ask(tool_question.kind, tool_question.subject, action=tool_question.action)
 
-        return await await_login(answer, call, self._calls, self.spec.name, ask, lambda: ctx.deadline)
+        return await await_login(answer, call, self.calls, self.spec.name, ask=ask, deadline=lambda: ctx.deadline)
 
 
-class RemoteTools:
+class RemoteTools(Struct, eq=False):
     """The tools of one peer. `register` adds tools in the scope where its sessions find them, `close` removes all."""
 
-    __slots__ = (
-        "_earlier",
-        "_is_elsewhere",
-        "_registry",
-        "_schemas",
-        "_tools",
-        "_unconfirmed",
-        "calls",
-        "namespace",
-        "origin",
-        "questions",
-        "rejected",
-        "rules",
-        "scope",
-    )
-
-    def __init__(
-        self,
-        registry: Registry,
-        schemas: SchemaCache,
-        rules: OfferRules,
-        calls: RemoteCalls,
-        questions: Questions | None,
-        origin: Origin,
-        scope: ToolScope,
-        namespace: str = "",
-        earlier: SessionOffers | None = None,
-        *,
-        is_elsewhere: bool = False,
-    ) -> None:
-        """`earlier` has what was offered in the session before; None: another part notes changes, as for devices.
-
-        `namespace`: what stands before each tool's own name, such as a device's label. `is_elsewhere`: the client is
-        connected to another node, so an answer can come when this process is gone.
-        """
-        self._earlier = earlier
-        self._is_elsewhere = is_elsewhere
-        self._registry = registry
-        self._schemas = schemas
-        self._tools: dict[str, RemoteTool] = {}
-        """The tools by the client's own names."""
-        self._unconfirmed: frozenset[str] = frozenset()
-        """The tools of the connection before, which the client has not offered again yet."""
-        self.rejected: dict[str, str] = {}
-        """The tools that this client does not have, because they were rejected or have lost their names, and why."""
-        self.rules = rules
-        self.calls = calls
-        self.questions = questions
-        self.origin = origin
-        self.scope = scope
-        self.namespace = namespace
+    registry: Registry
+    schemas: SchemaCache
+    rules: OfferRules
+    calls: RemoteCalls
+    origin: Origin
+    scope: ToolScope
+    namespace: str = ""
+    """What stands before each tool's own name, such as a device's label."""
+    questions: Questions | None = None
+    earlier: SessionOffers | None = None
+    """What was offered in the session before; None: another part notes changes, as for devices."""
+    is_elsewhere: bool = False
+    """Whether the client is connected to another node, so that an answer can come when this process is gone."""
+    rejected: dict[str, str] = {}
+    """The tools that this client does not have, because they were rejected or have lost their names, and why."""
+    _tools: dict[str, RemoteTool] = {}
+    """The tools by the client's own names."""
+    _unconfirmed: frozenset[str] = frozenset()
+    """The tools of the connection before, which the client has not offered again yet."""
 
     def __len__(self) -> int:
         return len(self._tools)
-
-    @property
-    def names(self) -> list[str]:
-        """The names by which models know the tools."""
-        return [tool.spec.name for tool in self._tools.values()]
-
-    def find(self, own_name: str) -> RemoteTool | None:
-        """Return the tool to which the client gives this name."""
-        return self._tools.get(own_name)
 
     def register(self, offered: Sequence[Json]) -> ToolsRegistered:
         """Add these tools, or replace those of the same name. Return which were rejected, and why."""
@@ -214,7 +177,7 @@ class RemoteTools:
         """Remove these tools. Return how many there were."""
         gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
         for tool in gone:
-            self._registry.unregister(tool.spec.name, self.scope, self.origin)
+            self.registry.unregister(tool.spec.name, self.scope, self.origin)
         return len(gone)
 
     def offers(self) -> list[Json]:
@@ -231,7 +194,7 @@ class RemoteTools:
         self._tools.clear()
         self._unconfirmed = frozenset()
         self.rejected.clear()
-        return self._registry.unregister_by_source(self.origin)
+        return self.registry.unregister_by_source(self.origin)
 
     def _note_rejected(self, rejected: Iterable[RejectedTool]) -> None:
         for one in rejected:
@@ -239,38 +202,41 @@ class RemoteTools:
                 self.rejected[one.name] = one.reason
 
     def _register(self, offer: Offer) -> None:
+        """Register one tool that the client offers. Raises `DefinitionError` or `NameTaken`."""
         self._check(offer)
-        schema = self._schemas.get(offer.parameters)
+        schema = self.schemas.get(offer.parameters)
         self.rules.check_schema(schema)
         spec = ToolSpec(
             outside_name(offer.name, self.namespace),
             strip_invisible(offer.description),
             schema.parameters,
             tuple(offer.permissions),
-            DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
-            offer.version,
-            annotations_of(offer.annotations),
+            timeout=DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
+            version=offer.version,
+            annotations=annotations_of(offer.annotations),
         )
-        tool = RemoteTool(spec, offer.name, schema, self)
+        idle_seconds = spec.timeout if "progress" in self.calls.capabilities else None
+        tool = RemoteTool(spec, offer.name, schema, self.calls, idle_seconds=idle_seconds)
         try:
-            entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+            entry = self.registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         except NameTaken:
             self._check_free(spec.name)
             raise
         self._tools[offer.name] = tool
         if self._unconfirmed:
             self._unconfirmed -= {offer.name}
-        before = None if self._earlier is None else self._earlier.compare(self.scope.id, spec)
+        before = None if self.earlier is None else self.earlier.compare(self.scope.id, spec)
         if before is not None:
             _log.info("The definition of the tool %r in the session %s has changed.", spec.name, self.scope.id)
             entry.mark(DefinitionChange(before, "records"))
 
     def _handling(self, spec: ToolSpec, schema: OfferedSchema) -> Handling:
+        """Return how calls of this tool are handled: that follows from what the client can do."""
         capabilities = self.calls.capabilities
         return Handling(
             "loop",
             "connection",
-            outlives=self._is_elsewhere or "resume" in capabilities,
+            outlives=self.is_elsewhere or "resume" in capabilities,
             longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
             can_be_stopped="cancel" in capabilities,
             asks_itself=self.questions is None,  # the client asks its person when the request arrives
@@ -294,7 +260,7 @@ class RemoteTools:
 
     def _find_holder(self, name: str) -> Origin | None:
         """Return the origin of another client that has a tool of this name in the same scope; None if there is none."""
-        holder = self._registry.holder(name, self.scope)
+        holder = self.registry.holder(name, self.scope)
         return None if holder == self.origin else holder
 
 
@@ -305,6 +271,15 @@ class Waiting(Struct, frozen=True):
     questions: RemoteQuestions | None = None
     tools: RemoteTools | None = None
     """Its tools, still in the registry; None if they went with its connection."""
+
+
+def place_of_tools(
+    role: str, label: str, session: str, *, peer: str, owner: str, prefix: bool
+) -> tuple[Origin, ToolScope, str]:
+    """Return origin, scope and namespace of the tools of a client. `prefix`: they are named by its label."""
+    if role == "device":
+        return Origin("device", label, peer), ToolScope("owner", owner), label if prefix else ""
+    return Origin("remote", session, peer), ToolScope("session", session), ""
 
 
 def _clean_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """`find_files`: files of the workspace by a pattern of their paths (SPEC B)."""
 
 import heapq
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -8,26 +9,19 @@ from functools import partial
 from typing import Final, cast
 
 from handspan.core.context import ToolContext
-from handspan.core.tool import READS_WORKSPACE, ToolSpec
-from handspan.core.values import Arguments, JsonObject
-from handspan.tools.search.background import BackgroundWork
+from handspan.core.tool import READS_WORKSPACE, ToolSpec, boolean, integer, parameters, string
+from handspan.core.values import Arguments
 from handspan.tools.search.globs import check_glob, compile_glob
-from handspan.tools.search.walk import StopSign, Walk, show_path
+from handspan.tools.search.walk import BackgroundWork, StopSign, Walk, show_path
 from handspan.tools.workspace import Workspace
 
 _DEFAULT_LIMIT: Final = 200
 _MAX_LIMIT: Final = 2000
 
-SEARCH_PATH: Final[JsonObject] = {
-    "type": "string",
-    "default": ".",
-    "description": "The folder to look in, relative to the workspace; the whole workspace by default.",
-}
-INCLUDE_IGNORED: Final[JsonObject] = {
-    "type": "boolean",
-    "default": False,
-    "description": "True also takes files that .gitignore names, and the folder .git.",
-}
+SEARCH_PATH: Final = string(
+    "The folder to look in, relative to the workspace; the whole workspace by default.", default="."
+)
+INCLUDE_IGNORED: Final = boolean("True also takes files that .gitignore names, and the folder .git.")
 
 
 class FindFiles:
@@ -36,27 +30,13 @@ class FindFiles:
     spec = ToolSpec(
         name="find_files",
         description="Find files of the workspace by a glob pattern. Answers their paths, the last changed ones first.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "pattern": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "Such as '*.py' (in every folder), 'src/**/*.{ts,tsx}' or 'docs/*.md'.",
-                },
-                "path": SEARCH_PATH,
-                "include_ignored": INCLUDE_IGNORED,
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": _MAX_LIMIT,
-                    "default": _DEFAULT_LIMIT,
-                    "description": "How many paths at most.",
-                },
-            },
-            "required": ["pattern"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "pattern",
+            pattern=string("Such as '*.py' (in every folder), 'src/**/*.{ts,tsx}' or 'docs/*.md'.", minLength=1),
+            path=SEARCH_PATH,
+            include_ignored=INCLUDE_IGNORED,
+            limit=integer("How many paths at most.", minimum=1, maximum=_MAX_LIMIT, default=_DEFAULT_LIMIT),
+        ),
         annotations=READS_WORKSPACE,
     )
 
@@ -79,31 +59,20 @@ class FindFiles:
 
 
 def _find(walk: Walk, pattern: re.Pattern[str], limit: int, stop: StopSign) -> str:
-    counted = _Counted(_changes(walk, pattern, stop))
-    newest = heapq.nlargest(limit, counted)
+    """Return the files that match, the last changed first, as text for a model, with notes on what is left out."""
+    numbers = itertools.count()  # counts the files while `nlargest` reads them: they are never held all at once
+    newest = heapq.nlargest(limit, (found for found, _ in zip(_changes(walk, pattern, stop), numbers, strict=False)))
+    count = next(numbers)
     lines = [show_path(path) for _, path in newest]
     if not lines:
         lines.append("No file matches. Files that .gitignore names count only with include_ignored.")
-    if counted.count > len(newest):
-        lines.append(f"[The {len(newest)} last changed of {counted.count} files. Narrow the pattern or raise limit.]")
+    if count > len(newest):
+        lines.append(f"[The {len(newest)} last changed of {count} files. Narrow the pattern or raise limit.]")
     if stop.is_late:
         lines.append("[The time was over before all folders were seen. Narrow path.]")
     if walk.is_cut:
         lines.append("[Folders that lie more than 100 levels deep were left out.]")
     return "\n".join(lines)
-
-
-class _Counted:
-    """Passes items on, and counts them."""
-
-    def __init__(self, items: Iterator[tuple[float, str]]) -> None:
-        self._items = items
-        self.count = 0
-
-    def __iter__(self) -> Iterator[tuple[float, str]]:
-        for item in self._items:
-            self.count += 1
-            yield item
 
 
 def _changes(walk: Walk, pattern: re.Pattern[str], stop: StopSign) -> Iterator[tuple[float, str]]:

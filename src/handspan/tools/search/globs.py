@@ -26,7 +26,9 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     """
     if len(glob) > _LONGEST:
         raise ToolError("invalid_arguments", f"The pattern has {len(glob)} characters; {_LONGEST} are possible.")
-    regexes = [path_regex(_in_any_folder(one)) for one in _expand_braces(glob.removeprefix("./").lstrip("/"))]
+    regexes = [
+        path_regex(one if "/" in one else f"**/{one}") for one in _expand_braces(glob.removeprefix("./").lstrip("/"))
+    ]
     try:
         return re.compile("|".join(regexes), re.DOTALL)
     except re.error:
@@ -77,10 +79,6 @@ def has_open_bracket(glob: str) -> bool:
     return "[" in re.sub(_CLASS, "", glob).replace("\\[", "")
 
 
-def _in_any_folder(glob: str) -> str:
-    return glob if "/" in glob else f"**/{glob}"
-
-
 def _split_at_stars(names: list[str]) -> list[list[str]]:
     """Return the names before, between and after each `**`."""
     blocks: list[list[str]] = [[]]
@@ -129,7 +127,6 @@ def _expand_braces(glob: str) -> list[str]:
             for choice in match[1].split(",")
         ] + [one for one, match in zip(globs, found, strict=True) if match is None]
         if len(globs) > _MAX_ALTERNATIVES:
-            raise ToolError(
-                "invalid_arguments", f"The braces stand for more than {_MAX_ALTERNATIVES} patterns: use fewer."
-            )
+            text = f"The braces stand for more than {_MAX_ALTERNATIVES} patterns: use fewer."
+            raise ToolError("invalid_arguments", text)
     return globs

@@ -14,7 +14,7 @@ _LONGEST_RULE: Final = 1000
 class _RuleGroup:
     """Rules in a row that all ignore, or all take back. Rules without a slash are for the name, others for the path."""
 
-    def __init__(self, takes_back: bool) -> None:
+    def __init__(self, *, takes_back: bool) -> None:
         self.takes_back = takes_back
         """Whether these rules begin with `!`: they take back what earlier rules ignore."""
         self._regexes: dict[tuple[bool, bool], list[str]] = {}
@@ -22,6 +22,7 @@ class _RuleGroup:
         self._compiled: dict[tuple[bool, bool], re.Pattern[str]] = {}
 
     def add(self, rule: str) -> None:
+        """Add one rule, which is a line of the file. A rule that can match nothing is left out."""
         if has_open_bracket(rule):  # such a rule matches nothing, as in git
             return
         is_for_folders = rule.endswith("/")
@@ -37,7 +38,7 @@ class _RuleGroup:
     def compile(self) -> None:
         self._compiled = {kind: re.compile("|".join(found), re.DOTALL) for kind, found in self._regexes.items()}
 
-    def matches(self, name: str, path: str, is_folder: bool) -> bool:
+    def matches(self, name: str, path: str, *, is_folder: bool) -> bool:
         return any(
             (is_folder or not is_for_folders) and pattern.fullmatch(path if is_path else name) is not None
             for (is_path, is_for_folders), pattern in self._compiled.items()
@@ -55,15 +56,15 @@ class IgnoreRules:
                 continue
             takes_back = rule.startswith("!")
             if not groups or groups[-1].takes_back != takes_back:
-                groups.append(_RuleGroup(takes_back))
+                groups.append(_RuleGroup(takes_back=takes_back))
             groups[-1].add(rule.removeprefix("!"))
         for group in groups:
             group.compile()
         self._groups = groups[::-1]
 
-    def judge(self, name: str, path: str, is_folder: bool) -> bool | None:
+    def judge(self, name: str, path: str, *, is_folder: bool) -> bool | None:
         """Return whether the path is ignored; None when no rule matches. `path` is relative to the rules' folder."""
         for group in self._groups:
-            if group.matches(name, path, is_folder):
+            if group.matches(name, path, is_folder=is_folder):
                 return not group.takes_back
         return None

@@ -2,7 +2,8 @@
 
 import importlib.util
 import re
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from handspan.core.errors import ToolError
 from handspan.core.late_imports import re2
@@ -12,43 +13,8 @@ _META_CHARACTERS: Final = frozenset(r"\.^$*+?{}[]|()")
 _EXPRESSION_MEMORY: Final = 8 * 1024 * 1024
 
 
-class Matcher(Protocol):
-    """Finds the places of a query."""
-
-    def find(self, data: bytes, begin: int) -> int:
-        """Return where the next match from `begin` on begins; -1 when there is none. A match lies within one line."""
-        ...
-
-
-class LiteralMatcher:
-    """Finds a text as it is."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text.encode("utf-8", "surrogatepass")
-
-    def find(self, data: bytes, begin: int) -> int:
-        """Return where the next occurrence is."""
-        return data.find(self._text, begin)
-
-
-class PatternMatcher:
-    """Finds matches of a compiled pattern: of google-re2, or of Python for a literal text in any case."""
-
-    def __init__(self, pattern: "_Pattern") -> None:
-        self._search = pattern.search
-
-    def find(self, data: bytes, begin: int) -> int:
-        """Return where the next match begins."""
-        found = self._search(data, begin)
-        return -1 if found is None else found.start()
-
-
-class _Found(Protocol):
-    def start(self) -> int: ...
-
-
-class _Pattern(Protocol):
-    def search(self, text: bytes, pos: int, /) -> _Found | None: ...
+Find: TypeAlias = Callable[[bytes, int], int]
+"""(data, begin) → where the next match from `begin` on begins; -1 when there is none. A match lies within one line."""
 
 
 def has_expressions() -> bool:
@@ -56,17 +22,18 @@ def has_expressions() -> bool:
     return importlib.util.find_spec("re2") is not None
 
 
-def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher:
-    """Return the matcher of this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
+def make_find(query: str, *, is_literal: bool, ignores_case: bool) -> Find:
+    """Return what finds this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
     if len(query) > _LONGEST_QUERY or "\n" in query:
         raise ToolError("invalid_arguments", f"A query is one line of at most {_LONGEST_QUERY} characters.")
     is_literal = is_literal or not _META_CHARACTERS & set(query)
+    text = query.encode("utf-8", "surrogatepass")
     if is_literal and not ignores_case:
-        return LiteralMatcher(query)
+        return lambda data, begin: data.find(text, begin)
     if has_expressions():
-        return PatternMatcher(_compile(query, is_literal=is_literal, ignores_case=ignores_case))
+        return _find_by(_compile(query, is_literal=is_literal, ignores_case=ignores_case))
     if is_literal:
-        return PatternMatcher(re.compile(re.escape(query.encode("utf-8", "surrogatepass")), re.IGNORECASE))
+        return _find_by(re.compile(re.escape(text), re.IGNORECASE))
     raise ToolError(
         "invalid_arguments",
         "Regular expressions can't be used here, because google-re2 is not installed: search for a literal text, with "
@@ -74,7 +41,15 @@ def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher
     )
 
 
-def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
+def _find_by(pattern: re.Pattern[bytes]) -> Find:
+    def find(data: bytes, begin: int) -> int:
+        found = pattern.search(data, begin)
+        return -1 if found is None else found.start()
+
+    return find
+
+
+def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> re.Pattern[bytes]:
     """Return the pattern of google-re2, which needs linear time for every query and text, and releases the GIL."""
     options = re2.Options()
     options.log_errors = False
@@ -83,7 +58,7 @@ def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
     options.never_nl = True
     options.max_mem = _EXPRESSION_MEMORY
     try:
-        pattern: _Pattern = re2.compile(query if is_literal else f"(?m){query}", options)
+        pattern: re.Pattern[bytes] = re2.compile(query if is_literal else f"(?m){query}", options)
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0].decode("utf-8", "replace") if isinstance(error, re2.error) else "half a character"
         raise ToolError(

@@ -12,14 +12,13 @@ from msgspec import Struct
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.long_text import json_size
-from handspan.core.tool import READS_WORKSPACE, Tool, ToolSpec
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.tool import READS_WORKSPACE, Tool, ToolSpec, boolean, integer, parameters, string
+from handspan.core.values import Arguments
 from handspan.tools.result_sources import FROM_FILES
-from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.find import INCLUDE_IGNORED, SEARCH_PATH, FindFiles
 from handspan.tools.search.globs import check_glob, compile_glob
-from handspan.tools.search.matcher import Matcher, has_expressions, make_matcher
-from handspan.tools.search.walk import StopSign, Walk, show_path
+from handspan.tools.search.matcher import Find, has_expressions, make_find
+from handspan.tools.search.walk import BackgroundWork, StopSign, Walk, show_path
 from handspan.tools.workspace import Workspace
 
 _DEFAULT_LIMIT: Final = 100
@@ -71,8 +70,7 @@ class SearchFiles:
 
 
 class _Request(Struct, frozen=True):
-    query: str
-    matcher: Matcher
+    find: Find
     path: str
     glob: re.Pattern[str] | None
     context: int
@@ -80,12 +78,11 @@ class _Request(Struct, frozen=True):
 
 
 def _read_request(arguments: Arguments, root: Path) -> _Request:
-    query = cast(str, arguments["query"])
+    """Return the search that these arguments ask for."""
     glob = cast("str | None", arguments.get("glob"))
     return _Request(
-        query,
-        make_matcher(
-            query,
+        make_find(
+            cast(str, arguments["query"]),
             is_literal=bool(arguments.get("literal", False)),
             ignores_case=bool(arguments.get("ignore_case", False)),
         ),
@@ -138,7 +135,7 @@ class _Search:
         self._searched += 1
         if len(data) > _LARGEST_FILE:
             self._too_large.append(show_path(path))
-        if self._request.matcher.find(data, 0) >= 0:
+        if self._request.find(data, 0) >= 0:
             self._add_file(show_path(path), data)
 
     def render(self) -> str:
@@ -165,6 +162,7 @@ class _Search:
         return "\n".join([*self._lines, *notes])
 
     def _add_file(self, path: str, data: bytes) -> None:
+        """Add the matches in one file, as many as may still be shown. Skip binary files."""
         if b"\0" in data[:_BINARY_SAMPLE]:
             return
         self._files += 1
@@ -181,7 +179,7 @@ class _Search:
 
     def _places(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         """Yield for each line that matches: its number, where it begins, and where the match begins."""
-        find, number, counted = self._request.matcher.find, 1, 0
+        find, number, counted = self._request.find, 1, 0
         at = find(data, 0)
         while at >= 0:
             begin = data.rfind(b"\n", 0, at) + 1
@@ -236,45 +234,25 @@ def _decode(line: bytes) -> str:
 
 
 def _make_spec(*, can_use_expressions: bool) -> ToolSpec:
+    """Return the spec. Without google-re2, the query is always a literal text."""
     query = (
         "A regular expression (RE2), found within one line."
         if can_use_expressions
         else ("A literal text, found within one line; regular expressions need google-re2, which is not installed.")
     )
-    properties: JsonObject = {
-        "query": {"type": "string", "minLength": 1, "description": query},
-        "path": {**SEARCH_PATH, "description": "The folder or file to search; the whole workspace by default."},
-        "glob": {"type": "string", "minLength": 1, "description": "Only files that match, such as '*.py' or 'src/**'."},
-        "literal": {"type": "boolean", "default": False, "description": "True takes the query as it is."},
-        "ignore_case": {
-            "type": "boolean",
-            "default": False,
-            "description": "True: upper and lower case are the same.",
-        },
-        "context": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": _MAX_CONTEXT,
-            "default": 0,
-            "description": "Lines to show before and after each match.",
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": _MAX_LIMIT,
-            "default": _DEFAULT_LIMIT,
-            "description": "How many matching lines at most.",
-        },
-        "include_ignored": INCLUDE_IGNORED,
-    }
     return ToolSpec(
         name="search_files",
         description="Search the text of the workspace's files. Answers each matching line as path:line: text.",
-        parameters={
-            "type": "object",
-            "properties": properties,
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "query",
+            query=string(query, minLength=1),
+            path={**SEARCH_PATH, "description": "The folder or file to search; the whole workspace by default."},
+            glob=string("Only files that match, such as '*.py' or 'src/**'.", minLength=1),
+            literal=boolean("True takes the query as it is."),
+            ignore_case=boolean("True: upper and lower case are the same."),
+            context=integer("Lines to show before and after each match.", minimum=0, maximum=_MAX_CONTEXT, default=0),
+            limit=integer("How many matching lines at most.", minimum=1, maximum=_MAX_LIMIT, default=_DEFAULT_LIMIT),
+            include_ignored=INCLUDE_IGNORED,
+        ),
         annotations=READS_WORKSPACE,
     )

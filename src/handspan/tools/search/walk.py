@@ -1,10 +1,14 @@
 """All files below a folder of the workspace, folder by folder. Links are not followed, ignored files are left out."""
 
+import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -15,12 +19,14 @@ from handspan.tools.paths import HiddenPaths, Parts
 from handspan.tools.search.ignored import MAX_BYTES, RULES_FILE, IgnoreRules
 from handspan.tools.workspace import Workspace
 
+_MAX_AT_ONCE: Final = 4
 _DEEPEST: Final = 100
 _BEFORE_DEADLINE: Final = 0.5
 """Seconds before the deadline at which a walk ends, so that the tool can still answer with what was found."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _REPOSITORY: Final = ".git"
+_T = TypeVar("_T")
 
 
 class StopSign:
@@ -41,6 +47,21 @@ class StopSign:
         if self._until is not None and time.monotonic() > self._until:
             self.is_late = True
         return self.is_late or self._is_cancelled.is_set()
+
+
+class BackgroundWork:
+    """Runs a few walks at once, on threads of its own: other tools do not wait for them."""
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_MAX_AT_ONCE, thread_name_prefix="handspan-search")
+
+    async def run(self, work: Callable[[], _T], stop: StopSign) -> _T:
+        """Return what the work returns. A cancelled caller stops the work."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            stop.cancel()
 
 
 class WalkedFolder(Struct, frozen=True, gc=False):
@@ -101,7 +122,7 @@ class Walk:
         if self._stop:
             return
         with os.scandir(descriptor) as found:
-            entries = sorted(found, key=_name_of)
+            entries = sorted(found, key=attrgetter("name"))
         rules = self._with_own_rules(descriptor, path, rules, entries)
         names: list[str] = []
         folders: list[str] = []
@@ -112,7 +133,7 @@ class Walk:
             name = entry.name
             if hide_temporary(descriptor, name):
                 continue
-            if (rules and _is_ignored(rules, name, path, is_folder)) or self._is_out_of_reach(entry, parts):
+            if (rules and _is_ignored(rules, name, path, is_folder=is_folder)) or self._is_out_of_reach(entry, parts):
                 continue
             (folders if is_folder else names).append(name)
         yield WalkedFolder(descriptor, path, names)
@@ -137,11 +158,7 @@ class Walk:
         return entry.inode() in self._hidden_inodes or self._hidden.has_name((*parts, os.fsencode(entry.name)))
 
     def _with_own_rules(
-        self,
-        descriptor: int,
-        path: str,
-        rules: tuple[tuple[int, IgnoreRules], ...],
-        entries: "list[os.DirEntry[str]]",
+        self, descriptor: int, path: str, rules: tuple[tuple[int, IgnoreRules], ...], entries: "list[os.DirEntry[str]]"
     ) -> tuple[tuple[int, IgnoreRules], ...]:
         """Return the rules of this folder, then the rules above it: the nearest file decides first."""
         if self._with_ignored or not any(entry.name == RULES_FILE for entry in entries):
@@ -166,13 +183,9 @@ class Walk:
         return rules
 
 
-def _name_of(entry: "os.DirEntry[str]") -> str:
-    return entry.name
-
-
-def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], name: str, path: str, is_folder: bool) -> bool:
+def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], name: str, path: str, *, is_folder: bool) -> bool:
     for begin, own in rules:
-        verdict = own.judge(name, path[begin:] + name, is_folder)
+        verdict = own.judge(name, path[begin:] + name, is_folder=is_folder)
         if verdict is not None:
             return verdict
     return False

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from handspan.tools.sandbox import Network, SandboxReport
+from handspan.tools.bubblewrap import Network
+from handspan.tools.sandbox import SandboxReport
 from handspan.tools.shell.literal_commands import LITERAL_COMMANDS
 from handspan.tools.shell.policy import CommandPolicy
 
@@ -46,7 +47,7 @@ def describe_situation(policy: CommandPolicy, report: SandboxReport, *, is_unsaf
 
 
 def _only_listed(policy: CommandPolicy) -> tuple[str, ...]:
-    return (f"Only these commands run: {', '.join(policy.listed)}.",) if policy.is_allow_list else ()
+    return (f"Only these commands run: {', '.join(policy.listed_commands)}.",) if policy.is_allow_list else ()
 
 
 def explain_network_failure(stderr: str, network: Network) -> Iterator[str]:

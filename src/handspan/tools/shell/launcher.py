@@ -1,18 +1,21 @@
 """How a command starts: in the sandbox, without one as a literal command, or unsafe on the machine (SPEC S3)."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
 from handspan.core.tool import ToolSpec
+from handspan.tools.bubblewrap import Network
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
-from handspan.tools.processes import Launch, find_program
-from handspan.tools.sandbox import Network, Sandbox
+from handspan.tools.processes import Launch
+from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell.description import describe_situation
 from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
 from handspan.tools.shell.policy import CommandPolicy
@@ -22,9 +25,16 @@ if TYPE_CHECKING:
     from handspan.net.forward_proxy import ForwardProxy
 
 OpenProxy: TypeAlias = Callable[[], "ForwardProxy"]
-Prepared: TypeAlias = tuple[Launch, Sequence[str]]
-"""How to start a command, and the problems of its network. This list may grow while the command runs."""
 _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+
+
+class Prepared(Struct, frozen=True):
+    """How to start a command, and what may explain its failure."""
+
+    launch: Launch
+    network: Network = "none"
+    problems: Sequence[str] = ()
+    """What the proxy of a guarded network has refused. This list may grow while the command runs."""
 
 
 class CommandLauncher:
@@ -48,12 +58,12 @@ class CommandLauncher:
     @property
     def network(self) -> Network:
         """The network that commands have in the sandbox."""
-        network = self._sandbox.expected.network
+        network = self._sandbox.expected_report.network
         return "none" if network == "guarded" and self._open_proxy is None else network
 
     def complete(self, spec: ToolSpec) -> ToolSpec:
         """Return the spec with the limits of commands on this machine: sandbox, network, allowed commands."""
-        report = self._sandbox.expected
+        report = self._sandbox.expected_report
         is_possible = report.active or not self._sandbox.is_required
         situation = describe_situation(
             replace(self._policy, in_sandbox=report.active),
@@ -78,38 +88,39 @@ class CommandLauncher:
     def prepare_text(self, command: str) -> AbstractAsyncContextManager[Prepared]:
         """Return how to start this command line. Raises `ToolError` when the command line may not run."""
         if not self._sandbox.active and not self._is_unsafe:
-            return _prepare(self._launch_literal(self._split_literal(command)))
+            return nullcontext(Prepared(self._launch_literal(self._split_literal(command))))
         script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
         _refuse_empty(script, command)
         if self._sandbox.active:
             return self._prepare_in_sandbox(("sh", "-c", command))
-        return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
+        return nullcontext(Prepared(self._launch_unsafe(("/bin/sh", "-c", command))))
 
     def prepare_argv(self, argv: tuple[str, ...]) -> AbstractAsyncContextManager[Prepared]:
         """Return how to start this program. Raises `ToolError` when the program may not run or does not exist."""
         if not self._sandbox.active and not self._is_unsafe:
             replace(self._policy, mode="denylist").judge_argv(argv)
-            return _prepare(self._launch_literal(argv))
+            return nullcontext(Prepared(self._launch_literal(argv)))
         replace(self._policy, in_sandbox=self._sandbox.active).judge_argv(argv)
         if self._sandbox.active:
             self._find_program(argv[0], SANDBOX_PATH)
             return self._prepare_in_sandbox(argv)
         self._find_program(argv[0], os.environ.get("PATH", SANDBOX_PATH))
-        return _prepare(self._launch_unsafe(argv))
+        return nullcontext(Prepared(self._launch_unsafe(argv)))
 
     @asynccontextmanager
     async def _prepare_in_sandbox(self, argv: Sequence[str]) -> AsyncIterator[Prepared]:
         """Yield how to start this program in the sandbox. The proxy of a guarded network ends after the block."""
         if self._open_proxy is None or self.network != "guarded":
             with self._sandbox.launch(argv) as launch:
-                yield launch, ()
+                yield Prepared(launch, self.network)
             return
         async with self._open_proxy() as proxy:
             with self._sandbox.launch(argv, proxy.serve) as launch:
-                yield launch, proxy.problems
+                yield Prepared(launch, self.network, proxy.problems)
 
     def _split_literal(self, command: str) -> tuple[str, ...]:
         """Return the words of one literal command. Raises `policy_denied` when the command needs a shell."""
+        # Only the deny list: `_launch_literal` has an allow list of its own.
         script = replace(self._policy, mode="denylist").judge_text(command)
         _refuse_empty(script, command)
         if not script.is_literal:
@@ -144,12 +155,10 @@ class CommandLauncher:
         path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
         if "/" in path:
             path = os.path.join(self._workspace, path)
-        program = find_program(path, search_path)
+        program = shutil.which(path, path=search_path)
         if program is None:
-            raise ToolError(
-                "execution_failed",
-                f"command not found: {name!r}: there is no such program (the shell's own, such as cd, are none).",
-            )
+            text = f"command not found: {name!r}: there is no such program (the shell's own, such as cd, are none)."
+            raise ToolError("execution_failed", text)
         return program
 
     def _how_to_get_more(self) -> str:
@@ -159,11 +168,6 @@ class CommandLauncher:
             f"The sandbox is off: {report.reason}{remedy}. A person can also allow the machine's own shell by the "
             "setting tools.unsafe_shell_without_sandbox."
         )
-
-
-@asynccontextmanager
-async def _prepare(launch: Launch) -> AsyncIterator[Prepared]:
-    yield launch, ()
 
 
 def _refuse_empty(script: Script, command: str) -> None:

@@ -92,25 +92,17 @@ class _Reader:
         """Read commands up to `closing`, or to the end of the text."""
         outer = self._words, self._redirections
         self._words, self._redirections = [], []
-        while self._has_more(closing):
+        while self._peek() not in ("", ")"):
             self._read_next()
+        if closing and not self._peek():
+            raise Unreadable(f"there is no {closing!r} for its opening")
+        if self._peek() and not closing:
+            raise Unreadable("there is a ')' too many")
+        self.at += len(closing)
         self._finish_part()
         if self._documents:
             raise Unreadable("a here-document has no end")
         self._words, self._redirections = outer
-
-    def _has_more(self, closing: str) -> bool:
-        """Return whether there is more to read before `closing`. The closing `)` itself is skipped."""
-        if self.at >= len(self.text):
-            if closing:
-                raise Unreadable(f"there is no {closing!r} for its opening")
-            return False
-        if self.text[self.at] == ")":
-            if not closing:
-                raise Unreadable("there is a ')' too many")
-            self.at += 1
-            return False
-        return True
 
     def _read_next(self) -> None:
         """Read one operator, redirection, comment, subshell or word."""
@@ -148,14 +140,15 @@ class _Reader:
             raise Unreadable("a function is defined, or '(' stands where no shell expects it")
         self.is_literal = False
         self.at += 1
-        self._read_nested()
+        self._read_nested(self, ")")
 
-    def _read_nested(self) -> None:
-        """Read the commands up to the closing `)`."""
+    def _read_nested(self, reader: "_Reader", closing: str) -> None:
+        """Let the reader, this one or one of another text, read the commands up to `closing`, one level deeper."""
         if self._documents:
             raise Unreadable("a substitution stands on the line of a here-document")
         self._enter_nesting()
-        self.read_commands(")")
+        reader.nesting = self.nesting
+        reader.read_commands(closing)
         self.nesting -= 1
 
     def _enter_nesting(self) -> None:
@@ -176,8 +169,10 @@ class _Reader:
     # Redirections
 
     def _read_redirection(self, operator: str) -> None:
+        """Read the target of a redirection. A here-document is read later, at the end of its line."""
         self.is_literal = False
-        self._skip_blanks()
+        while self._peek() in (" ", "\t"):
+            self.at += 1
         if self._peek() in ("", "\n", "(", ")", ";", "&", "|", "<", ">"):
             raise Unreadable(f"nothing that can be read follows {operator!r}")
         target = self._read_word()
@@ -195,9 +190,9 @@ class _Reader:
         self._finish_part()
         documents, self._documents = self._documents, []
         for mark, strips_tabs, is_quoted in documents:
-            self._read_document(mark, strips_tabs, is_quoted)
+            self._read_document(mark, strips_tabs=strips_tabs, is_quoted=is_quoted)
 
-    def _read_document(self, mark: str, strips_tabs: bool, is_quoted: bool) -> None:
+    def _read_document(self, mark: str, *, strips_tabs: bool, is_quoted: bool) -> None:
         """Read a here-document up to its end mark. Substitutions in it are commands, too, unless the mark is quoted."""
         lines: list[str] = []
         while self.at < len(self.text):
@@ -226,6 +221,7 @@ class _Reader:
         return builder.build()
 
     def _read_character(self, builder: _WordBuilder) -> None:
+        """Read the next character of a word, or what is quoted or computed there."""
         character = self.text[self.at]
         if character == "\\":
             self._read_escape(builder)
@@ -285,7 +281,7 @@ class _Reader:
             self._read_arithmetic()
         elif following == "(":
             self.at += 2
-            self._read_nested()
+            self._read_nested(self, ")")
         elif following == "{":
             self._read_braces()
         elif following in ("'", '"') and not is_quoted:
@@ -301,6 +297,7 @@ class _Reader:
         builder.add_computed(self.text[start : self.at])
 
     def _read_arithmetic(self) -> None:
+        """Read `$((…))`. Raises `Unreadable` when it may hold more than numbers and variables."""
         depth, start = 0, self.at + 3
         for index in range(start, len(self.text)):
             depth += {"(": 1, ")": -1}.get(self.text[index], 0)
@@ -337,11 +334,7 @@ class _Reader:
         while end < len(self.text) and self.text[end] != "`":
             end += 2 if self.text[end] == "\\" else 1
         body = re.sub(r"\\([$`\\])", r"\1", self._between(self.at + 1, end if end < len(self.text) else -1))
-        if self._documents:
-            raise Unreadable("a substitution stands on the line of a here-document")
-        self._enter_nesting()
-        _Reader(body, self.parts, self.nesting).read_commands("")
-        self.nesting -= 1
+        self._read_nested(_Reader(body, self.parts, self.nesting), "")
         builder.add_computed(self.text[self.at : end + 1])
         self.at = end + 1
 
@@ -349,10 +342,6 @@ class _Reader:
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
-
-    def _skip_blanks(self) -> None:
-        while self._peek() in (" ", "\t"):
-            self.at += 1
 
     def _index_of(self, character: str, otherwise: int, *, after: int = 0) -> int:
         """Return where the character comes next, at least `after` characters ahead; `otherwise` if it does not."""

@@ -75,7 +75,7 @@ class CommandPolicy(Struct, frozen=True):
         return self.mode == "allowlist" or (self.mode == "auto" and not (self.in_sandbox and not self.allowlist))
 
     @property
-    def listed(self) -> tuple[str, ...]:
+    def listed_commands(self) -> tuple[str, ...]:
         """The commands of the allow list that are worth a proposal."""
         return (*(self.allowlist or DEFAULT_ALLOWLIST), *self.allow_also)
 
@@ -94,10 +94,11 @@ class CommandPolicy(Struct, frozen=True):
         """Whether the allow list has this name, or an entry of several words that the command begins with."""
         words = (name, *following)
         rare = () if self.allowlist else _RARE
-        entries = (tuple(entry.split()) for entry in (*self.listed, *rare))
+        entries = (tuple(entry.split()) for entry in (*self.listed_commands, *rare))
         return any(entry == words[: len(entry)] for entry in entries)
 
     def _judge_text(self, command: str, nesting: int) -> Script:
+        """Judge a text for a shell and every command in it. Raises `policy_denied`."""
         self._refuse_patterns([command], with_dangers=not self.in_sandbox)  # before parsing, which may fail
         try:
             script = read_script(command)
@@ -165,15 +166,15 @@ class CommandPolicy(Struct, frozen=True):
             )
         is_of_system = not slash or folder in _SYSTEM_FOLDERS
         if not (is_of_system and self.allows(name, following)) and not (slash and self.allows(word.text, following)):
-            raise self._not_listed(word.text, name)
+            raise self._not_listed_error(word.text, name)
         return name
 
-    def _not_listed(self, given: str, name: str) -> ToolError:
-        longer = [entry for entry in self.listed if entry.split()[0] in (given, name)]
+    def _not_listed_error(self, given: str, name: str) -> ToolError:
+        longer = [entry for entry in self.listed_commands if entry.split()[0] in (given, name)]
         only = f"Of it only these may run: {', '.join(longer)}. " if longer else ""
         return _refusal(
             f"command not allowed: {_short(given)}. {only}Do it with a file or web tool, or with a listed command: "
-            f"{', '.join(self.listed)}. A person can allow it in the setting {SETTING}."
+            f"{', '.join(self.listed_commands)}. A person can allow it in the setting {SETTING}."
         )
 
     def _judge_assignment(self, word: Word) -> None:
@@ -202,15 +203,12 @@ class CommandPolicy(Struct, frozen=True):
 def check_readable(words: Sequence[str]) -> None:
     """Raise `invalid_arguments` for an empty or too long command, and for control characters that hide text."""
     if sum(map(len, words)) > MAX_BYTES or sum(len(word.encode(errors="replace")) for word in words) > MAX_BYTES:
-        raise ToolError(
-            "invalid_arguments",
-            f"The command is longer than {MAX_BYTES} bytes: write what is long into a file first and name that file.",
-        )
+        text = f"The command is longer than {MAX_BYTES} bytes: write what is long into a file first and name that file."
+        raise ToolError("invalid_arguments", text)
     for word in words:
         if found := re.search(_UNREADABLE, word):
-            raise ToolError(
-                "invalid_arguments", f"The command holds the control character {found[0]!r}: write it without."
-            )
+            problem = f"The command holds the control character {found[0]!r}: write it without."
+            raise ToolError("invalid_arguments", problem)
     if not "".join(words[:1]).strip():
         raise ToolError("invalid_arguments", "The command is empty: give the command to run.")
 

@@ -44,9 +44,28 @@ class Script(Struct, frozen=True):
     """The text is one command of literal words, which can run without a shell."""
 
 
-def options(names: str) -> frozenset[str]:
-    """Return the options of these names, such as `--all` for `all`."""
-    return frozenset(f"--{name}" for name in names.split())
+def read_options(letters: str, names: str, word: str) -> tuple[list[str], str | None] | None:
+    """Return the options in this word and the value of the last one; as value None if that is the next word.
+
+    The known options are written as for getopt. `letters`: `n`, `n:` with a value, `n::` with a value in the same word.
+    `names`: `lines`, `lines=` with a value, `color=?` with a value in the same word. None: an option is not known.
+    """
+    if word.startswith("--"):
+        option, equals, value = word.partition("=")
+        name, known = option[2:], names.split()
+        if f"{name}=" in known:
+            return [option], value if equals else None
+        return ([option], value) if f"{name}=?" in known or (name in known and not equals) else None
+    found: list[str] = []
+    for index, letter in enumerate(word[1:], start=2):
+        place = letters.find(letter)
+        if place < 0 or letter == ":":
+            return None
+        found.append(f"-{letter}")
+        if letters.startswith(":", place + 1):
+            is_whole = index < len(word) or letters.startswith("::", place + 1)
+            return found, word[index:] if is_whole else None
+    return found, ""
 
 
 def literal_words(argv: tuple[str, ...]) -> tuple[Word, ...]:

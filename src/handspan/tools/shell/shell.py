@@ -7,23 +7,21 @@ Without a sandbox, only the commands of `literal_commands.py` run, as literal wo
 machine. `launcher.py` decides between these ways, and `description.py` tells the model which one holds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
-from msgspec import Struct
-
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import Annotations, Tool, ToolSpec
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.tool import Annotations, Tool, ToolSpec, parameters, string
+from handspan.core.values import Arguments, Json, JsonObject
 from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStorage
-from handspan.tools.processes import ChildResult, Launch, run_child
+from handspan.tools.processes import ChildResult, run_child
 from handspan.tools.result_sources import FROM_COMMAND
-from handspan.tools.sandbox import Network, Sandbox
+from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell.description import explain_network_failure
-from handspan.tools.shell.launcher import CommandLauncher, OpenProxy
+from handspan.tools.shell.launcher import CommandLauncher, OpenProxy, Prepared
 from handspan.tools.shell.policy import CommandPolicy
 
 MAX_SECONDS: Final = 300.0
@@ -34,57 +32,42 @@ _EXTRA_SECONDS: Final = 10.0
 """Seconds by which the engine's timeout is longer, so that the tool can still report the output of a late command."""
 _MAX_OUTPUT: Final = 8_000
 """Characters at the end of a stream that a timeout shows, and that are searched for a network failure."""
-_TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
 _EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
-_SHELL_SPEC: Final = ToolSpec(
-    name="exec_shell",
-    description="Run a shell command (by `sh`) in the workspace and get its exit code, output and error output.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "command": {
-                "type": "string",
-                "minLength": 1,
-                "description": "The command line. It starts in the workspace: use paths relative to it.",
-            },
-            "timeout": {
-                **_TIMEOUT_SCHEMA,
-                "description": "Seconds after which the command is killed: 30 unless given, at most 300.",
-            },
-        },
-        "required": ["command"],
-        "additionalProperties": False,
-    },
-    permissions=("shell",),
-    timeout=MAX_SECONDS + _EXTRA_SECONDS,
-    annotations=_EFFECTS,
-)
 
-_SPAWN_SPEC: Final = ToolSpec(
-    name="spawn",
-    description="Run one program with its arguments, without a shell, and get its exit code and output.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "command": {"type": "string", "minLength": 1, "description": "The program's name, such as 'git'."},
-            "args": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Its arguments, each as it is: no quoting, no variables, no globs.",
-            },
-            "description": {"type": "string", "description": "What this is for, in words for people."},
-            "timeout": {
-                **_TIMEOUT_SCHEMA,
-                "description": "Seconds after which the program is killed: 60 unless given, at most 300.",
-            },
-        },
-        "required": ["command"],
-        "additionalProperties": False,
+def _make_spec(name: str, description: str, /, **properties: Json) -> ToolSpec:
+    """Return the spec of a shell tool."""
+    return ToolSpec(
+        name,
+        description,
+        parameters("command", **properties),
+        permissions=("shell",),
+        timeout=MAX_SECONDS + _EXTRA_SECONDS,
+        annotations=_EFFECTS,
+    )
+
+
+def _timeout(description: str) -> JsonObject:
+    return {"type": "number", "exclusiveMinimum": 0, "description": description}
+
+
+_SHELL_SPEC: Final = _make_spec(
+    "exec_shell",
+    "Run a shell command (by `sh`) in the workspace and get its exit code, output and error output.",
+    command=string("The command line. It starts in the workspace: use paths relative to it.", minLength=1),
+    timeout=_timeout("Seconds after which the command is killed: 30 unless given, at most 300."),
+)
+_SPAWN_SPEC: Final = _make_spec(
+    "spawn",
+    "Run one program with its arguments, without a shell, and get its exit code and output.",
+    command=string("The program's name, such as 'git'.", minLength=1),
+    args={
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Its arguments, each as it is: no quoting, no variables, no globs.",
     },
-    permissions=("shell",),
-    timeout=MAX_SECONDS + _EXTRA_SECONDS,
-    annotations=_EFFECTS,
+    description=string("What this is for, in words for people."),
+    timeout=_timeout("Seconds after which the program is killed: 60 unless given, at most 300."),
 )
 
 
@@ -122,9 +105,9 @@ class ExecShell:
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         """Return the command's exit code and output."""
         await self._launcher.ready()
-        async with self._launcher.prepare_text(cast(str, arguments["command"])) as (launch, problems):
-            show = _Output(OutputStorage(ctx, _SHELL_SPEC.name), self._limits, self._launcher.network, problems)
-            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, output=show)
+        async with self._launcher.prepare_text(cast(str, arguments["command"])) as prepared:
+            output = OutputStorage(ctx, _SHELL_SPEC.name, self._limits)
+            return await _run_prepared(prepared, arguments, _SHELL_SECONDS, output)
 
 
 class Spawn:
@@ -147,10 +130,10 @@ class Spawn:
         command = cast(str, arguments["command"])
         argv = (command, *cast(list[str], arguments.get("args", [])))
         await self._launcher.ready()
-        async with self._launcher.prepare_argv(argv) as (launch, problems):
+        async with self._launcher.prepare_argv(argv) as prepared:
             with self._limit_spawns():
-                show = _Output(OutputStorage(ctx, _SPAWN_SPEC.name), self._limits, self._launcher.network, problems)
-                result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, output=show)
+                output = OutputStorage(ctx, _SPAWN_SPEC.name, self._limits)
+                result = await _run_prepared(prepared, arguments, _SPAWN_SECONDS, output)
         return {**result, "command": command, "description": arguments.get("description", "")}
 
     @contextmanager
@@ -169,38 +152,25 @@ class Spawn:
             self._active -= 1
 
 
-class _Output(Struct, frozen=True):
-    """Where the output of one command goes, and what explains its errors."""
-
-    storage: OutputStorage
-    limits: OutputLimits
-    network: Network
-    problems: Sequence[str]
-    """What the proxy has refused so far."""
-
-
-async def _run_launch(
-    launch: Launch, arguments: Arguments, default: float, ctx: ToolContext, output: _Output
-) -> JsonObject:
+async def _run_prepared(prepared: Prepared, arguments: Arguments, default: float, output: OutputStorage) -> JsonObject:
     """Run the command and return its result. Raises `timeout` when the command takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MAX_SECONDS)
-    problems, limits = output.problems, output.limits
     finished = await run_child(
-        launch, timeout=seconds, progress=ctx.progress, limits=limits, store=output.storage.store_stream
+        prepared.launch, timeout=seconds, progress=output.progress, limits=output.limits, store=output.store_stream
     )
     if finished.timed_out:
-        raise ToolError("timeout", " ".join((_timeout_message(finished, seconds), *problems)))
+        raise ToolError("timeout", " ".join((_timeout_message(finished, seconds), *prepared.problems)))
     if not finished.started:
         raise ToolError("execution_failed", f"The sandbox could not be started: {finished.stderr.strip()[:2000]}")
     result: JsonObject = {
         "exit_code": finished.exit_code,
-        **await output.storage.show({"stdout": finished.output, "stderr": finished.errors}, limits.preview),
+        **await output.show({"stdout": finished.output, "stderr": finished.errors}),
         "duration_ms": round(finished.seconds * 1000),
     }
-    notes = [*problems]
-    if launch.sandbox and finished.exit_code and not notes:
-        notes += explain_network_failure(finished.errors.tail[-_MAX_OUTPUT:], output.network)
+    notes = [*prepared.problems]
+    if prepared.launch.sandbox and finished.exit_code and not notes:
+        notes += explain_network_failure(finished.errors.tail[-_MAX_OUTPUT:], prepared.network)
     if finished.left_behind:
         notes.append(
             f"Background processes ended with the command ({finished.left_behind}): each call is a shell of its own. "
@@ -212,6 +182,7 @@ async def _run_launch(
 
 
 def _timeout_message(finished: ChildResult, seconds: float) -> str:
+    """Return what the model is told of a command that took too long, with the end of its output."""
     outputs = [
         f"{name} so far: {text.tail[-_MAX_OUTPUT:]!r}" + (f" (whole: artifact {text.artifact!r})" * bool(text.artifact))
         for name, text in (("stdout", finished.output), ("stderr", finished.errors))

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.tools.shell.script import Word, options
+from handspan.tools.shell.script import Word, read_options
 
 
 class ComputedCommand(ValueError):
@@ -23,14 +23,10 @@ class WrappedCommand(Struct, frozen=True):
 
 
 class _Wrapper(Struct, frozen=True):
-    """The options of a program. The inner command begins after them."""
+    """The options of a program, in the form of `read_options`. The inner command begins after them."""
 
-    flags: str = ""
-    """Letters without a value."""
-    valued: str = ""
-    """Letters with a value: the rest of the word, or the next word."""
-    long_flags: frozenset[str] = frozenset()
-    long_valued: frozenset[str] = frozenset()
+    letters: str = ""
+    names: str = ""
     operands: int = 0
     """The number of words between the options and the command."""
     assigns: bool = False
@@ -40,26 +36,23 @@ class _Wrapper(Struct, frozen=True):
 
 
 _WRAPPERS: Final = {
-    "env": _Wrapper("i0v", "uC", options("ignore-environment null debug"), options("unset chdir"), assigns=True),
-    "nice": _Wrapper("0123456789", "n", long_valued=options("adjustment")),
+    "env": _Wrapper("i0vu:C:", "ignore-environment null debug unset= chdir=", assigns=True),
+    "nice": _Wrapper("0123456789n:", "adjustment="),
     "nohup": _Wrapper(),
-    "setsid": _Wrapper("cfw", long_flags=options("ctty fork wait")),
-    "time": _Wrapper("apv", "fo", options("append portability verbose"), options("format output")),
-    "timeout": _Wrapper(
-        "v", "ks", options("foreground preserve-status verbose"), options("kill-after signal"), operands=1
-    ),
-    "stdbuf": _Wrapper("", "ioe", long_valued=options("input output error")),
-    "ionice": _Wrapper("t", "cn", options("ignore"), options("class classdata")),
+    "setsid": _Wrapper("cfw", "ctty fork wait"),
+    "time": _Wrapper("apvf:o:", "append portability verbose format= output="),
+    "timeout": _Wrapper("vk:s:", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    "stdbuf": _Wrapper("i:o:e:", "input= output= error="),
+    "ionice": _Wrapper("tc:n:", "ignore class= classdata="),
     "command": _Wrapper("p", runs_nothing="vV"),
     "builtin": _Wrapper(),
-    "exec": _Wrapper("cl", "a"),
+    "exec": _Wrapper("cla:"),
     "busybox": _Wrapper(),
     "toybox": _Wrapper(),
     "xargs": _Wrapper(
-        "0oprtx",
-        "adEILnPs",
-        options("null open-tty interactive no-run-if-empty verbose exit show-limits"),
-        options("arg-file delimiter max-lines max-args max-procs max-chars process-slot-var replace eof"),
+        "0oprtxa:d:E:I:L:n:P:s:",
+        "null open-tty interactive no-run-if-empty verbose exit show-limits arg-file= delimiter= max-lines= max-args= "
+        "max-procs= max-chars= process-slot-var= replace= eof=",
     ),
 }
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
@@ -83,6 +76,7 @@ def find_wrapped(name: str, words: Sequence[Word]) -> WrappedCommand:
 
 
 def _read_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> WrappedCommand:
+    """Return the command that this wrapper runs, without the wrapper's own options and operands."""
     at, values = _skip_options(wrapper, words)
     if at is None:
         return WrappedCommand()
@@ -110,29 +104,15 @@ def _skip_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None,
             return at - 1, values
         if set(text[1:]) & set(wrapper.runs_nothing):
             return None, values
-        value, is_whole = _read_option(wrapper, text)
-        if not is_whole:
+        options = read_options(wrapper.letters, wrapper.names, text)
+        if options is None:
+            raise ComputedCommand(f"the option {text!r} is not known here")
+        value = options[1]
+        if value is None:
             value = _read_literal(words[at]) if at < len(words) else ""
             at += 1
         values.append(value)
     return at, values
-
-
-def _read_option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
-    """Return the value in this word, and whether the word is complete. If not, the value is the next word."""
-    if text.startswith("--"):
-        name, equals, value = text.partition("=")
-        if name in wrapper.long_valued:
-            return value, bool(equals)
-        if name in wrapper.long_flags and not equals:
-            return "", True
-        raise ComputedCommand(f"the option {text!r} is not known here")
-    for index, letter in enumerate(text[1:], start=2):
-        if letter in wrapper.valued:
-            return text[index:], index < len(text)
-        if letter not in wrapper.flags:
-            raise ComputedCommand(f"the option {text!r} is not known here")
-    return "", True
 
 
 def _read_shell(words: Sequence[Word]) -> WrappedCommand:

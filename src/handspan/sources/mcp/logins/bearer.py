@@ -1,12 +1,16 @@
-"""The tokens of a login on every request to an MCP server, refreshed before they end (SPEC S6)."""
+"""The tokens of a login on every request to an MCP server, refreshed before they end (SPEC S6).
+
+What holds for every request and answer of a login stands here, too: https, a time limit, a largest size.
+"""
 
 import asyncio
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
@@ -15,11 +19,16 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from handspan.core.values import JsonObject
+from handspan.sources.mcp.http_limits import PLAIN_BYTES, BoundedBody
 from handspan.sources.mcp.logins.files import StoredLogin
-from handspan.sources.mcp.logins.limits import bound_body, check_request
+from handspan.sources.mcp.logins.login import LoginFailed
 
 _EARLY: Final = 60.0
 """Seconds before its end at which a token is refreshed. A token of less than twice that: at half of its time."""
+_LARGEST: Final = 256 * 1024
+"""Bytes of an answer about a login."""
+SILENCE_SECONDS: Final = 20.0
+"""How long a server of logins may be silent."""
 SaveLogin: TypeAlias = Callable[[StoredLogin | None], Awaitable[None]]
 """Stores the login of one server; None: forgets it."""
 
@@ -73,7 +82,9 @@ class LoginAuth(httpx2.Auth):
 
     def _note(self, response: httpx2.Response) -> None:
         """Note whether the server refused the request, and why."""
-        scope = _missing_scope(response)
+        scope = ""  # the one that the token lacks (RFC 6750)
+        if response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope":
+            scope = extract_scope_from_www_auth(response) or ""
         if response.status_code == 401:
             self.is_refused = True
         elif scope and (refusal := request_refusal.get()) is not None:
@@ -97,13 +108,8 @@ class LoginAuth(httpx2.Auth):
         return bool(self._login and self._login.tokens and self._login.tokens.get("refresh_token"))
 
     def _is_stale(self) -> bool:
-        login = self._login
-        return (
-            login is not None
-            and login.refresh_at is not None
-            and login.refresh_at <= time.time()
-            and (self._can_refresh())
-        )
+        refresh_at = None if self._login is None else self._login.refresh_at
+        return refresh_at is not None and refresh_at <= time.time() and self._can_refresh()
 
     def _refresh_request(self) -> httpx2.Request:
         login = self._login
@@ -122,7 +128,11 @@ class LoginAuth(httpx2.Auth):
             self._login = None
             await self._save(None)
             return
-        fresh = await _read_tokens(response)
+        fresh: OAuthToken | None = None
+        if response.status_code == 200:
+            response.stream = bound_body(response)
+            with suppress(ValidationError):
+                fresh = OAuthToken.model_validate_json(await response.aread())
         if fresh is None:
             self.problem = f"its login can't be refreshed now: HTTP {response.status_code} from {response.url.host!r}"
             return
@@ -131,21 +141,25 @@ class LoginAuth(httpx2.Auth):
         await self._save(self._login)
 
 
-def _missing_scope(response: httpx2.Response) -> str:
-    """Return the scope that this request needs; empty if it was not refused for a missing scope (RFC 6750)."""
-    if response.status_code != 403 or extract_field_from_www_auth(response, "error") != "insufficient_scope":
-        return ""
-    return extract_scope_from_www_auth(response) or ""
+def bound_body(response: httpx2.Response) -> BoundedBody:
+    """Return the body of this answer. Reading it raises `LoginFailed` when it is too large, or compressed."""
+    text = f"the answer of {response.url.host!r} about its login is too large, or compressed"
+    return BoundedBody(response, _LARGEST, LoginFailed(text))
 
 
-async def _read_tokens(response: httpx2.Response) -> OAuthToken | None:
-    if response.status_code != 200:
-        return None
-    response.stream = bound_body(response)
-    try:
-        return OAuthToken.model_validate_json(await response.aread())
-    except ValidationError:
-        return None
+def check_request(request: httpx2.Request, server: str) -> httpx2.Request:
+    """Return this request of a login, with a time limit. Raises `LoginFailed` as `check_address` does."""
+    check_address(str(request.url), server)
+    request.headers.update(PLAIN_BYTES)
+    request.extensions["timeout"] = httpx2.Timeout(SILENCE_SECONDS).as_dict()
+    return request
+
+
+def check_address(address: str, server: str) -> None:
+    """Raise `LoginFailed` if this address has no https, which hides secrets, unless it is on the host of the server."""
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname == urlsplit(server).hostname):
+        raise LoginFailed(f"its login is at {parts.hostname!r} without https")
 
 
 def _authenticate(client: JsonObject, data: dict[str, str]) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from handspan.config.settings import McpOauth
 from handspan.core.context import ToolContext
 from handspan.core.errors import HandspanError, ToolError
+
+if TYPE_CHECKING:
+    from handspan.sources.mcp.connection import McpConnection
 
 LOGIN_SECONDS: Final = 600.0
 """How long a login may take. After that its `state` is not valid any more."""
@@ -42,30 +44,10 @@ class Redirected(Struct, frozen=True):
         return f"Redirected(error={self.error!r})"
 
 
-class LoginServer(Protocol):
-    """A server at which a person can log in."""
-
-    server_name: str
-
-    @property
-    def login_url(self) -> str:
-        """The server's address; empty if it takes no login."""
-        ...
-
-    @property
-    def login_client(self) -> McpOauth:
-        """Our OAuth client at the server's login, with the secret itself. Raises `ConfigError` without the secret."""
-        ...
-
-    async def reconnect(self, seconds: float) -> None:
-        """Open the link anew, and wait for it at most `seconds`."""
-        ...
-
-
 class McpLogin:
     """A login that has begun. It has an `address` for the person, and ends once."""
 
-    def __init__(self, server: LoginServer, owner: str, scope: str = "") -> None:
+    def __init__(self, server: "McpConnection", owner: str, scope: str = "") -> None:
         self.server = server
         self.owner = owner
         self.scope = scope

@@ -27,18 +27,25 @@ from mcp.shared.auth import (
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import AnyUrl, ValidationError
 
-from handspan.config.settings import McpOauth
+from handspan.config.tool_settings import McpOauth
 from handspan.core.values import strip_invisible
 from handspan.net.guard import NetGuard
-from handspan.sources.mcp.logins.bearer import LoginAuth, SaveLogin, dump_model, with_tokens
+from handspan.sources.mcp.logins.bearer import (
+    SILENCE_SECONDS,
+    LoginAuth,
+    SaveLogin,
+    bound_body,
+    check_address,
+    check_request,
+    dump_model,
+    with_tokens,
+)
 from handspan.sources.mcp.logins.files import StoredLogin
-from handspan.sources.mcp.logins.limits import SILENCE_SECONDS, bound_body, check_address, check_request
 from handspan.sources.mcp.logins.login import LoginFailed, Redirected
 
-NO_CLIENT: Final = McpOauth()
 _PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
-__all__ = ["LoginAuth", "log_in"]
+__all__ = ["LoginAuth", "LoginFlow"]
 
 # The SDK logs what servers of logins answer, and that may hold a token (SPEC S5). Our errors say what went wrong.
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
@@ -47,50 +54,24 @@ ShowAddress: TypeAlias = Callable[[str, str], Awaitable[Redirected]]
 """Gets the address that a person opens and the `state` in it. Returns what came back to us."""
 
 
-async def log_in(
-    url: str,
-    guard: NetGuard,
-    redirect: str,
-    known: StoredLogin | None,
-    show: ShowAddress,
-    save: SaveLogin,
-    client: McpOauth = NO_CLIENT,
-    scope: str = "",
-) -> StoredLogin:
-    """Let a person log in at this server, and return the login. Raises `LoginFailed` when that can't be done.
-
-    `save` gets the registration as soon as it is made, so that the next try needs no new one. `client` is a
-    registration that was made by hand. `scope`: what the tokens need beside the scope of `known`.
-    """
-    flow = _Flow(url, redirect, known, show, save, client, scope)
-    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
-    try:
-        async with (
-            guard.trust(url).client(auth=_CheckedFlow(flow.provider, url, flow.scope), timeout=SILENCE_SECONDS) as http,
-            http.stream("POST", url, json=_PING, headers=headers) as response,
-        ):
-            return flow.login(response.status_code)
-    except OAuthRegistrationError as error:
-        where = "set its id as oauth.client_id in the settings of the server"
-        text = f"it does not register us: register this gateway there by hand, with the address {redirect}, and {where}"
-        raise LoginFailed(f"{text} ({_describe(error)})") from error
-    except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
-        raise LoginFailed(_describe(error)) from error
-
-
-class _Flow:
-    """One login: the provider of the SDK, and the TokenStorage that it uses."""
+class LoginFlow(httpx2.Auth):
+    """One login of a person at a server. It checks each request of the SDK's provider, and is its TokenStorage."""
 
     def __init__(
         self,
         url: str,
         redirect: str,
+        client: McpOauth,
         known: StoredLogin | None,
+        *,
         show: ShowAddress,
         save: SaveLogin,
-        client: McpOauth,
         scope: str,
     ) -> None:
+        """`save` gets the registration as soon as it is made, so that the next try needs no new one.
+
+        `client` is a registration that was made by hand. `scope`: what the tokens need beside the scope of `known`.
+        """
         document = client.client_metadata_url or None
         if document is not None and not is_valid_client_metadata_url(document):
             raise LoginFailed("oauth.client_metadata_url in its settings has to be an https address with a path")
@@ -98,9 +79,9 @@ class _Flow:
         metadata = OAuthClientMetadata(
             redirect_uris=[AnyUrl(redirect)], client_name="Handspan", application_type="web" if is_web else "native"
         )
-        self.provider = OAuthClientProvider(url, metadata, self, self._show, self._wait, document)
+        self._provider = OAuthClientProvider(url, metadata, self, self._show, self._wait, document)
         granted = str((known and known.tokens and known.tokens.get("scope")) or "")
-        self.scope = union_scopes(granted, scope) or "" if scope else ""
+        self._scope = union_scopes(granted, scope) or "" if scope else ""
         """The whole scope that the tokens need; empty: what the server asks for."""
         self._client = client
         self._url = url
@@ -111,7 +92,23 @@ class _Flow:
         self._tokens: OAuthToken | None = None
         self._redirected: Redirected | None = None
 
-    def login(self, status: int) -> StoredLogin:
+    async def run(self, guard: NetGuard) -> StoredLogin:
+        """Let the person log in, and return the login. Raises `LoginFailed` when that can't be done."""
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
+        try:
+            async with (
+                guard.trust(self._url).client(auth=self, timeout=SILENCE_SECONDS) as http,
+                http.stream("POST", self._url, json=_PING, headers=headers) as response,
+            ):
+                return self._login(response.status_code)
+        except OAuthRegistrationError as error:
+            text = f"register this gateway there by hand, with the address {self._redirect}, and set its id as"
+            text = f"it does not register us: {text} oauth.client_id in the settings of the server"
+            raise LoginFailed(f"{text} ({_describe(error)})") from error
+        except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
+            raise LoginFailed(_describe(error)) from error
+
+    def _login(self, status: int) -> StoredLogin:
         """Return the login, after the flow. `status` is the server's last answer."""
         if self._tokens is None:
             if status < 400:
@@ -120,18 +117,27 @@ class _Flow:
         return with_tokens(self._login_without_tokens(), {}, self._tokens)
 
     def _login_without_tokens(self) -> StoredLogin:
-        context = self.provider.context
-        if context.client_info is None or context.oauth_metadata is None:  # then the issuer can't be checked
-            raise LoginFailed("it does not say where to log in: it has no OAuth metadata")
+        """Return our registration, and what later requests for tokens need. Raises `LoginFailed` without metadata.
+
+        It is stored before the tokens come, so that a try after one that failed registers nothing anew.
+        """
+        client, metadata = self._require_metadata()
+        context = self._provider.context
+        # The SDK decides so for its own requests, by the version that `run` sends.
         has_resource = context.should_include_resource_param(LATEST_HANDSHAKE_VERSION)
         resource = context.get_resource_url() if has_resource else ""
-        return StoredLogin(
-            self._url, dump_model(context.client_info), str(context.oauth_metadata.token_endpoint), resource
-        )
+        return StoredLogin(self._url, dump_model(client), str(metadata.token_endpoint), resource)
+
+    def _require_metadata(self) -> tuple[OAuthClientInformationFull, OAuthMetadata]:
+        """Return our registration and the server's metadata. Raises `LoginFailed` if one of them is missing."""
+        client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
+        if client is None or metadata is None:  # then the issuer can't be checked
+            raise LoginFailed("it does not say where to log in: it has no OAuth metadata")
+        return client, metadata
 
     async def _show(self, address: str) -> None:
         """Send the person to the login page, and wait until the browser comes back."""
-        self._login_without_tokens()  # raises without metadata: no person is sent to a page that is only guessed
+        self._require_metadata()  # no person is sent to a page that is only guessed
         self._complete_client()
         parts = urlsplit(address)
         states = parse_qs(parts.query).get("state", [])
@@ -141,8 +147,11 @@ class _Flow:
         self._redirected = await self._show_address(address, states[0])
 
     def _complete_client(self) -> None:
-        """Add to a registration of the settings how it authenticates, and its issuer: only the metadata says that."""
-        context = self.provider.context
+        """Complete a registration that the settings give: add its issuer and how it authenticates.
+
+        Only the server's metadata says both. A registration that the server made has them already.
+        """
+        context = self._provider.context
         if not self._client.client_id or context.client_info is None or context.oauth_metadata is None:
             return
         known = context.oauth_metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
@@ -158,6 +167,25 @@ class _Flow:
         assert self._redirected is not None  # `_show` comes first
         came = self._redirected
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.iss)
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Pass on the requests of the SDK's flow and the answers to them, with https, and limits of size and time."""
+        flow = self._provider.async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if outgoing is not request:
+                    check_request(outgoing, self._url)
+                    _check_pkce(self._provider.context.oauth_metadata)
+                response = yield outgoing
+                response.stream = bound_body(response)
+                if outgoing is request and response.status_code == 401 and self._scope:
+                    _widen(response, self._scope)
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
 
     # The SDK's TokenStorage.
 
@@ -181,7 +209,7 @@ class _Flow:
             )
         if known is None or self._redirect not in map(str, known.redirect_uris or ()):
             return None
-        is_too_narrow = known.scope is not None and not set(self.scope.split()) <= set(known.scope.split())
+        is_too_narrow = known.scope is not None and not set(self._scope.split()) <= set(known.scope.split())
         return None if is_too_narrow else known
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -194,34 +222,6 @@ class _Flow:
             raise LoginFailed("its login is at another server than before: log out first if you trust that one, too")
         if self._known is None or self._known.tokens is None:
             await self._save(self._login_without_tokens())
-
-
-class _CheckedFlow(httpx2.Auth):
-    """The SDK's flow, with a limit on the size and time of each answer, and https for every other host."""
-
-    def __init__(self, provider: OAuthClientProvider, url: str, scope: str) -> None:
-        self._provider = provider
-        self._url = url
-        self._scope = scope
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Pass on the requests of the SDK's flow, and the answers to them."""
-        flow = self._provider.async_auth_flow(request)
-        try:
-            outgoing = await anext(flow)
-            while True:
-                if outgoing is not request:
-                    check_request(outgoing, self._url)
-                    _check_pkce(self._provider.context.oauth_metadata)
-                response = yield outgoing
-                response.stream = bound_body(response)
-                if outgoing is request and response.status_code == 401 and self._scope:
-                    _widen(response, self._scope)
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()
 
 
 def _check_pkce(metadata: OAuthMetadata | None) -> None:
