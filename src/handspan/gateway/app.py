@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self, runtime_checkable
-
-from msgspec import structs
+from typing import Final, Self
 
 from handspan.agent.agents import Agents
+from handspan.agent.budgets import Budgets
+from handspan.agent.compaction.compactor import Compactor
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
 from handspan.channels.bus import MessageBus
@@ -25,28 +25,25 @@ from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.config.watch import SettingsWatch
 from handspan.core.agents import Agent
-from handspan.core.bus import Bus, ToolsChanged
+from handspan.core.bus import ToolsChanged
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
 from handspan.core.sources import Broken, ToolSource, problem_lines
-from handspan.core.store import ArtifactStore, SkillSwitches, Store, Switches
+from handspan.core.store import ArtifactStore, Store, Switches
 from handspan.engine.caller import Caller
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.delivery import ChannelDelivery
+from handspan.gateway.model_choices import ModelChoices
 from handspan.gateway.one_node import GatewayNodes, OneNode
 from handspan.gateway.serving.listening import browser_url
-from handspan.gateway.setting_notes import setting_notes
-from handspan.gateway.setting_problems import agent_problems, check_settings
+from handspan.gateway.setting_problems import agent_problems, check_settings, setting_notes
 from handspan.gateway.stores import make_store
-from handspan.media.attachments import OwnerImages
-from handspan.media.workers import MediaWorkers
-from handspan.models.choice import CHOSEN_OFFLINE, NAMED_OFFLINE, Choice, choose, falls_back_to_offline, find_ollama
-from handspan.models.model import Model
+from handspan.media.workers import MediaWorkers, OwnerImages
 from handspan.net.guard import NetGuard
 from handspan.registry.name_rights import describe_owner
 from handspan.registry.pins import PinnedSpecs
@@ -60,19 +57,12 @@ from handspan.sources.folder import FolderTools
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
-from handspan.tools.sandbox import CommandLimits, Sandbox, create_workspace
+from handspan.tools.bubblewrap import CommandLimits
+from handspan.tools.sandbox import Sandbox, create_workspace
 
 _log = logging.getLogger(__name__)
-_OLLAMA_SECONDS: Final = 2.0
 _CHANNELS: Final = "handspan.channels.setup"
 """Loaded only with the setting `channels`."""
-
-
-@runtime_checkable
-class _Closable(Protocol):
-    """A model that holds connections open between turns."""
-
-    async def close(self) -> None: ...
 
 
 class App:
@@ -123,9 +113,12 @@ class App:
         self.registry = Registry(
             registry_rules(settings),
             self._pinned,
-            partial(_publish_tools_changed, nodes.bus),
+            lambda owner: nodes.bus.publish(ToolsChanged(owner)),
             lambda owner, tool: self.mcp.explain_absence(tool) or explain_absence(owner, tool),
         )
+        self.budgets = Budgets(self.store.budgets, nodes.bus, settings, questions)
+        self.choices = ModelChoices(self.models, self.guard, self.budgets)
+        """Chooses the models that answer."""
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
@@ -141,27 +134,37 @@ class App:
             bus=nodes.bus,
         )
         self.agents = Agents(settings, self.store.agents)
-        self.skills = _make_skills(settings, config_folder, self.store.skill_switches)
+        folders = skill_folders(settings.workspace, config_folder, [settings.state])
+        self.skills = Skills(folders, self.store.skill_switches)
         self.loader = ConversationLoader(
             self.store,
             self.engine,
             self.registry,
             self.skills,
             instructions=DefaultInstructions(settings.workspace, self.describe_shell),
+            compactor=Compactor(self.store, lambda: self.settings, self.choices.choose),
             images_of=partial(OwnerImages, self.artifacts, self.media),
+            budgets=self.budgets,
         )
         """Loads conversations."""
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._delivery = ChannelDelivery(self.messages, self.store.channels)
-        changed = partial(_publish_tools_changed, nodes.bus, "")
+        changed = partial(nodes.bus.publish, ToolsChanged(""))
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
-        self._models: list[_Closable] = []
         self.sources: list[ToolSource] = (
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._delivery),
+                BuiltinTools(
+                    self.registry,
+                    settings,
+                    self.sandbox,
+                    self.guard,
+                    media=self.media,
+                    delivery=self._delivery,
+                    find_result=self.store.contexts.find_result,
+                ),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -203,6 +206,7 @@ class App:
             raise
 
     async def _open_parts(self, *, has_files: bool) -> None:
+        """Open the parts in the order in which they need each other; first, recover what an earlier process left."""
         if not has_files:
             await self._apply_switches()
         if self._nodes.runs_turns:  # else other nodes recover for this one
@@ -233,8 +237,8 @@ class App:
         """Close all parts, in the opposite order."""
         if self._watch is not None:
             await self._watch.close()
-        for model in self._models:
-            await model.close()
+        await self.choices.close()
+        await self.budgets.close()
         await self.engine.close()
         await self.mcp.close()
         for source in reversed(self.sources):
@@ -292,47 +296,20 @@ class App:
             return reasons
         states = [(source.name, source.state) for source in self.all_sources]
         visible = [(name, state if for_operator else state.without_details()) for name, state in states]
-        return [*reasons, *(Reason(False, line) for name, state in visible for line in problem_lines(name, state))]
+        return [
+            *reasons,
+            *(Reason(ok=False, text=line) for name, state in visible for line in problem_lines(name, state)),
+        ]
 
     async def find_agent(self, name: str | None = None) -> Agent:
         """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
         return (await self.agents.find(name)).agent
 
-    def choose_at_once(self, named: str = "") -> Choice:
-        """Return the model to use, and why, without asking a local server for its models. It holds nothing open."""
-        is_chosen = bool(not named and self.models.chosen)
-        advice = CHOSEN_OFFLINE if is_chosen else NAMED_OFFLINE
-        chosen = choose(self.models.settings, self.guard, os.environ, named, advice=advice)
-        if is_chosen:
-            why = f"{chosen.model.name}, because it was chosen on the page or by /model; `/model auto` takes that back."
-            chosen = structs.replace(chosen, why=why)
-        return chosen
-
-    async def choose_model(self, named: str = "") -> Choice:
-        """Return the model to use, and why. A local Ollama is asked briefly when the settings lead to no model."""
-        chosen = self._close_at_end(self.choose_at_once(named))
-        if not falls_back_to_offline(self.models.settings, os.environ, named):
-            return chosen
-        try:
-            async with asyncio.timeout(_OLLAMA_SECONDS):
-                found = await find_ollama(self.guard, os.environ, requests=self.settings.model_requests)
-        except TimeoutError:
-            found = None
-        return self._close_at_end(found) if found else chosen
-
-    async def close_model(self, model: Model) -> None:
-        """Close a model that was made for one request."""
-        if isinstance(model, _Closable):
-            await model.close()
-
-    def _close_at_end(self, choice: Choice) -> Choice:
-        if isinstance(choice.model, _Closable):
-            self._models.append(choice.model)
-        return choice
-
     async def describe_shell(self) -> str:
         """Return a sentence for the model on where its commands run."""
-        if self.sandbox.expected.active:  # the sandbox is not tested for this: every first answer would be slower
+        if (
+            self.sandbox.expected_report.active
+        ):  # the sandbox is not tested for this: every first answer would be slower
             return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
         return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 
@@ -345,7 +322,7 @@ class App:
     ) -> Caller:
         """Return a caller for this agent. A name is looked up in the settings only: `find_agent` knows all agents."""
         acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
-        return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
+        return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress=progress)
 
 
 def _make_message_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
@@ -367,12 +344,6 @@ def hooks_of(settings: Settings) -> Hooks:
     return Hooks(make_hooks(settings.hooks.chain, settings.state))
 
 
-def _make_skills(settings: Settings, config_folder: Path | None, switches: SkillSwitches) -> Skills:
-    """Return the skills that these settings lead to."""
-    folders = skill_folders(settings.workspace, config_folder, [settings.state])
-    return Skills(folders, switches)
-
-
 def _name_reasons(registry: Registry, box: Toolbox, name: str) -> list[Reason]:
     """Return whose name this is, if clients wanted it or its source is not there (SPEC R2)."""
     owner, refused = registry.rights.find_owner(name), registry.rights.refusals(box.scopes).get(name, ())
@@ -380,10 +351,6 @@ def _name_reasons(registry: Registry, box: Toolbox, name: str) -> list[Reason]:
         return []
     clients = f" It was refused to {', '.join(map(str, refused))}." if refused else ""
     return [Reason(box.knows(name), f"The name is reserved for {describe_owner(owner)}.{clients}")]
-
-
-def _publish_tools_changed(bus: Bus, owner: str) -> None:
-    bus.publish(ToolsChanged(owner))
 
 
 def registry_rules(settings: Settings) -> RegistryRules:

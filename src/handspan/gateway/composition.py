@@ -1,6 +1,7 @@
 """The whole gateway, put together from top to bottom: each part gets what it needs through its constructor."""
 
 import importlib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from msgspec import structs
 from handspan.agent.sessions import Sessions
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
-from handspan.core.errors import ConfigError
-from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.late_results import LateResults
@@ -25,9 +24,10 @@ from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
-from handspan.gateway.one_node import GatewayNodes, OneNode
-from handspan.gateway.parts import GatewayParts, Here
+from handspan.gateway.nodes.choice import make_nodes
+from handspan.gateway.parts import GatewayParts
 from handspan.gateway.reloading import Reloading
+from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.gateway.stores import make_store
@@ -38,11 +38,12 @@ from handspan.wire.ws_frames import WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
+    from handspan.gateway.runs.runs import Runs
 
-_CLUSTER: Final = "handspan.gateway.nodes.cluster"
-"""Loaded only with the setting `cluster.url`."""
 _CHANNELS: Final = "handspan.gateway.channels.door"
 """Loaded only with the setting `channels`."""
+_RUNS: Final = "handspan.gateway.runs.runs"
+"""Loaded with the first request of a client that may have tools of its own."""
 
 
 def compose(
@@ -60,7 +61,7 @@ def compose(
     gateway = settings.gateway
     guard = NetGuard(settings.tools.url_policy)
     store = make_store(settings, guard, is_alone=not is_inside)
-    nodes = _make_nodes(settings, store, lambda: parts, is_inside=is_inside)
+    nodes = make_nodes(settings, store, lambda: parts, is_inside=is_inside)
     live, metrics = Live(), Metrics(nodes)
     messages = ClientMessages(nodes, live, lambda: parts.peers)
     questions = AwaitedQuestions(nodes, store.questions, lambda question: parts.resumable.resume_answered(question))
@@ -78,16 +79,10 @@ def compose(
     )
     auth = Auth(settings, store.tokens, nodes)
     models = DefaultModel(app, model, is_inside=is_inside)
-    sessions = Sessions(store.conversations, app.loader, app.agents, models.named, nodes)
+    sessions = Sessions(store.conversations, app.loader, app.agents, models.find, nodes=nodes)
     resumable = ResumableCalls(store, app.engine, app.loader, app.agents, sessions=sessions)
-    unfinished = UnfinishedCalls(
-        app.engine,
-        store,
-        questions,
-        app.artifacts,
-        workspace=settings.workspace,
-        resume_turn=sessions.resume_turn,
-    )
+    resume, workspace = sessions.resume_turn, settings.workspace
+    unfinished = UnfinishedCalls(app.engine, store, questions, app.artifacts, workspace=workspace, resume_turn=resume)
     limits = msgspec.convert(structs.asdict(gateway.limits), WireLimits)
     remote = gateway.remote
     rules = OfferRules(limits, remote.allow, remote.deny, remote.deny_permissions, longest_call=gateway.longest_call)
@@ -98,6 +93,13 @@ def compose(
     if len(app.messages):
         make_channels: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
         channels = make_channels(app.messages, store.channels, sessions, questions, nodes=nodes)
+
+    @cache
+    def runs() -> "Runs":
+        make: type[Runs] = importlib.import_module(_RUNS).Runs
+        expires = app.settings.gateway.browser_call
+        return make(store, app.engine, sessions, app.registry, rules=rules, expires=expires)
+
     parts = GatewayParts(
         settings=settings,
         nodes=nodes,
@@ -110,11 +112,11 @@ def compose(
         sessions=sessions,
         questions=questions,
         resumable=resumable,
+        brief=BriefSessions(store, sessions),
         devices=devices,
         unfinished=unfinished,
         resume_tokens=tokens,
         peers=peers,
-        messages=messages,
         late=LateResults(store.ledger, limits.pending_calls, metrics.results.add),
         trust=DeviceTrust(questions),
         limits=limits,
@@ -124,17 +126,6 @@ def compose(
         models=models,
         reloading=Reloading(app, live, lambda: parts.forget_models()),
         channels=channels,
+        runs=runs,
     )
     return parts
-
-
-def _make_nodes(settings: Settings, store: Store, here: Here, *, is_inside: bool) -> GatewayNodes:
-    """Return all nodes: with the setting `cluster.url` several. Raises `ConfigError` without the library for them."""
-    if is_inside or not settings.cluster.url:
-        return OneNode(settings.state)
-    try:
-        cluster: GatewayNodes = importlib.import_module(_CLUSTER).Cluster(settings, store, here)
-    except ModuleNotFoundError as error:
-        text = f"cluster.url needs a library that is not installed ({error.name}): pip install 'handspan[cluster]'"
-        raise ConfigError(text) from None
-    return cluster

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import structs
+
 from handspan.gateway.app import App
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
@@ -37,28 +39,32 @@ class DefaultModel:
 
     def default_at_once(self) -> Choice:
         """Return the default as far as it is known now: no local model is looked for."""
-        return self._given() or self._app.choose_at_once(self._name)
+        return self._given_choice() or self._app.choices.choose_at_once(self._name)
 
-    async def named(self, name: str) -> Choice:
-        """Return the model of this name, or the default. Raises `ConfigError` for an unusable model."""
-        return await (self._choose(name) if name else self.default())
+    async def find(self, name: str, then: tuple[str, ...] | None = None, /) -> Choice:
+        """Return the model of this name, or the default, with the models that answer while it can't (`ChooseModel`)."""
+        return await (self._choose(name, then) if name or then is not None else self.default())
 
     def forget(self) -> None:
         """Choose the default anew: the models have changed."""
         self._choosing = None
 
-    async def _choose(self, name: str) -> Choice:
-        if self._is_inside and isinstance(self._model, str):
-            name = self._model or name
-        given = None if name else self._given()
-        return given or await self._app.choose_model(name or self._name)
+    async def _choose(self, name: str, then: tuple[str, ...] | None = None) -> Choice:
+        if self._is_inside and isinstance(self._model, str) and self._model:
+            return await self._app.choices.choose(self._model, ())  # a person named this very model
+        given = None if name else self._given_choice()
+        if given is not None:
+            return await self._app.choices.with_others(given, then)
+        return await self._app.choices.choose(name or self._name, then)
 
     @property
     def _name(self) -> str:
         return self._model if isinstance(self._model, str) else ""
 
-    def _given(self) -> Choice | None:
+    def _given_choice(self) -> Choice | None:
         model = self._model
         if isinstance(model, str):
             return None
-        return Choice(model, f"The model is {model.name!r}, which was given to this gateway.")
+        return structs.replace(
+            self._app.choices.given(model), why=f"The model is {model.name!r}, which was given to this gateway."
+        )

@@ -17,14 +17,14 @@ from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Decision
 from handspan.core.tasks import Tasks
-from handspan.gateway.clients.ws import WebSocketDoor
 from handspan.gateway.composition import compose
 from handspan.gateway.entry.auth import let_in
 from handspan.gateway.events import GatewayEvents
-from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
+from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, is_openai, send_refusal, send_whole
 from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.parts import Door, OpenDoor
-from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
+from handspan.gateway.paths import OPEN_ANSWERS, below_prefix, merge_slashes
+from handspan.gateway.ws import WebSocketDoor
 from handspan.models.model import Model
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 _DOORS: Final = {
     "rest": "handspan.gateway.rest.door",
     "graph": "handspan.gateway.graph.door",
+    "openai": "handspan.gateway.openai.door",
     "mcp": "handspan.gateway.mcp.door",
     "pages": "handspan.gateway.pages",
 }
@@ -39,6 +40,8 @@ _DOORS: Final = {
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
+_LEFT_INTERVAL: Final = 60.0
+"""Seconds between two searches for brief sessions that were left."""
 
 
 class Gateway:
@@ -94,6 +97,7 @@ class Gateway:
             raise
 
     async def _open_parts(self, url: str) -> None:
+        """Open the parts that doors need."""
         parts = self.parts
         if not self._is_inside:
             await parts.auth.open()
@@ -117,6 +121,7 @@ class Gateway:
         if parts.channels is not None:
             await parts.channels.open()
         self._tasks.start(self._end_expired_calls())
+        self._tasks.start(self._remove_left_sessions())
 
     async def leave(self) -> None:
         """Send the clients and turns to other nodes, and answer requests as before. Returns when they are gone."""
@@ -135,7 +140,7 @@ class Gateway:
         await parts.nodes.drain(0.0)
         parts.peers.stop()
         engine.is_stopping = True
-        engine.hand_over_client_calls()
+        engine.runner.hand_over()
         await asyncio.gather(parts.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if parts.channels is not None:
             await parts.channels.drain(seconds)
@@ -187,13 +192,21 @@ class Gateway:
             except HandspanError as error:
                 _log.error("Expired calls could not be ended: %s", error)
 
+    async def _remove_left_sessions(self) -> None:
+        while True:
+            try:
+                await self.parts.brief.remove_left()
+            except HandspanError as error:
+                _log.error("Sessions that were left could not be removed: %s", error)
+            await asyncio.sleep(_LEFT_INTERVAL)
+
     # Doors.
 
     @property
     def asgi(self) -> ASGIApp:
         """The application, below the path prefix."""
         prefix = self.settings.gateway.path_prefix
-        return with_request_log(PathPrefix(self._enter, prefix) if prefix else self._enter)
+        return with_request_log(below_prefix(self._enter, prefix) if prefix else self._enter)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or connection."""
@@ -237,6 +250,8 @@ def door_of(scope: Scope) -> str:
     path = _path(scope)
     if is_graph(scope):
         return "graph"
+    if is_openai(scope):
+        return "openai"
     if path == "/mcp" or path.startswith("/mcp/"):
         return "mcp"
     return "pages" if path in ("", "/", "/device") or path.startswith(_FILES) else "rest"

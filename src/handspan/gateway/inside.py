@@ -6,21 +6,21 @@ leases keep them apart.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from msgspec import Struct
-from starlette.types import Receive, Send
 
 from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR
+from handspan.core.records import SessionKind
 from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.inside_chat import InsideChat
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 URL: Final = "http://127.0.0.1"
 """The address in requests. Nothing listens there."""
@@ -74,10 +74,17 @@ class InsideGateway:
         """Return the answer to a request of the operator. If `on_line` is given, it gets the lines of a success."""
         if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
             await self._gateway.parts.app.mcp.settle(_SERVER_SECONDS)
-        exchange = _Exchange(body, on_line)
-        scope = self._scope(method, path, headers)
-        await self._gateway.asgi(scope, exchange.receive, exchange.send)
-        return InsideAnswer(exchange.status, b"".join(exchange.pieces))
+        pieces: list[bytes] = []
+        async with self._begin(method, path, headers, body) as response:
+            async for piece in response.pieces():
+                if on_line is None or response.status != 200:
+                    pieces.append(piece)
+                else:  # an event of a stream is never cut in two
+                    for line in piece.splitlines(keepends=True):
+                        on_line(line)
+            if response.cut_off_by is not None:
+                raise response.cut_off_by
+        return InsideAnswer(response.status, b"".join(pieces))
 
     @asynccontextmanager
     async def stream(
@@ -88,9 +95,17 @@ class InsideGateway:
         The first request starts the MCP servers, and no request waits for them.
         """
         await self._gateway.parts.app.mcp.settle(0)
+        async with self._begin(method, path, headers, body) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _begin(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator["InsideStream"]:
+        """Open a block in which the request runs; its response has begun. The end of the block ends the request."""
         stream = InsideStream(body)
         scope = self._scope(method, path, headers)
-        task = asyncio.create_task(self._serve(scope, stream.receive, stream.send))
+        task = asyncio.ensure_future(self._gateway.asgi(scope, stream.receive, stream.send))
         task.add_done_callback(stream.end)
         try:
             await stream.has_begun
@@ -101,15 +116,19 @@ class InsideGateway:
 
     @asynccontextmanager
     async def chat(
-        self, session_id: str, agent: str, on_message: Callable[[ChannelMessage], None]
+        self,
+        session_id: str,
+        agent: str,
+        on_message: Callable[[ChannelMessage], None],
+        kind: SessionKind = "chat",
     ) -> AsyncGenerator[InsideChat]:
-        """Yield this session, or a new one, as a chat of the operator, with this agent or the session's own.
+        """Yield this session, or a new one of this kind, as a chat of the operator, with this agent or its own.
 
         `on_message` gets what agents write to the person. Raises `SessionRefused`.
         """
         await self._gateway.parts.app.mcp.settle(_SERVER_SECONDS)
         parts = self._gateway.parts
-        bound = await parts.sessions.bind(session_id or None, OPERATOR, agent=agent)
+        bound = await parts.sessions.bind(session_id or None, OPERATOR, agent=agent, kind=kind)
         release = parts.sessions.announce(bound, OPERATOR.owner)
         chat = InsideChat(parts, bound, on_message)
         release()  # the chat listens to the session now
@@ -118,10 +137,8 @@ class InsideGateway:
         finally:
             chat.close()
 
-    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        await self._gateway.asgi(scope, receive, send)
-
     def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return the ASGI scope of a request by the operator."""
         given = [(b"host", b"127.0.0.1"), *((k.lower().encode(), v.encode("latin-1")) for k, v in headers.items())]
         raw, _, query = (self._prefix + path).partition("?")
         admitted = Admitted(OPERATOR, "", "header")
@@ -137,41 +154,6 @@ class InsideGateway:
         }
 
 
-def _give_once(body: bytes) -> Callable[[], Awaitable[dict[str, Any]]]:
-    """Return ASGI's `receive` of a request with this body.
-
-    A client in this process does not go away: the second call waits until it is cancelled.
-    """
-    bodies = [body]
-
-    async def receive() -> dict[str, Any]:
-        if not bodies:
-            await asyncio.get_running_loop().create_future()
-        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
-
-    return receive
-
-
-class _Exchange:
-    """One request and its answer, as ASGI passes them."""
-
-    def __init__(self, body: bytes, on_line: Callable[[bytes], None] | None) -> None:
-        self.status = 0
-        self.pieces: list[bytes] = []
-        self.receive = _give_once(body)
-        self._on_line = on_line
-
-    async def send(self, message: Any) -> None:
-        """Take the status, or a piece of the answer. An event of a stream is never cut in two."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif self._on_line is None or self.status != 200:
-            self.pieces.append(message.get("body", b""))
-        else:
-            for line in message.get("body", b"").splitlines(keepends=True):
-                self._on_line(line)
-
-
 class InsideStream:
     """The response to one request, while it comes."""
 
@@ -179,8 +161,16 @@ class InsideStream:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.has_begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.receive = _give_once(body)
+        self.cut_off_by: BaseException | None = None
+        """Why the response ended before it was whole."""
+        self._bodies = [body]
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the body. A client in this process does not go away: the second call waits until it is cancelled."""
+        if not self._bodies:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.request", "body": self._bodies.pop(), "more_body": False}
 
     async def send(self, message: Any) -> None:
         """Take the head of the response, or a piece of its body."""
@@ -195,15 +185,21 @@ class InsideStream:
 
     def end(self, task: "asyncio.Task[None]") -> None:
         """Note that nothing more comes. The reader gets an exception if the response has not begun."""
+        self.cut_off_by = None if task.cancelled() else task.exception()
         if not self.has_begun.done():
-            error = None if task.cancelled() else task.exception()
-            self.has_begun.set_exception(error or RuntimeError("The gateway ended the request without a response."))
+            error = self.cut_off_by or RuntimeError("The gateway ended the request without a response.")
+            self.has_begun.set_exception(error)
         self._pieces.put_nowait(None)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the pieces of the body as they come."""
+        while (piece := await self._pieces.get()) is not None:
+            yield piece
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield the lines of the body as they come."""
         rest = b""
-        while (piece := await self._pieces.get()) is not None:
+        async for piece in self.pieces():
             *whole, rest = (rest + piece).split(b"\n")
             for line in whole:
                 yield line.decode()

@@ -21,7 +21,8 @@ from handspan.core.questions import Answer
 from handspan.core.tasks import Tasks
 from handspan.gateway.parts import GatewayParts
 from handspan.sources.ws.outcome import attachment
-from handspan.wire.ws_frames import ChannelMessage, MediaPart
+from handspan.wire.ws_chat_frames import ChannelMessage
+from handspan.wire.ws_frames import MediaPart
 
 _NOT_ACCEPTED: Final = "The message came when its turn was over, and was not accepted: send it again."
 
@@ -70,9 +71,10 @@ class InsideChat:
         message = UserMessage((*((Text(text),) if text.strip() else ()), *media), new_call_id())
         with self._new_turn():
             bound = self._bound
-            self._follow(
-                self._session.say(OPERATOR, message, self._on_event, agent=bound.named_agent, name=bound.name).turn
+            handle = self._session.say(
+                OPERATOR, message, self._on_event, agent=bound.named_agent, name=bound.name, kind=bound.kind
             )
+            self._follow(handle.turn)
         async for event in self._read():
             yield event
 

@@ -34,7 +34,7 @@ class TooManyListeners(HandspanError):
 
 
 class Stream:
-    """The updates that one listener has not read yet: `async for update in stream`, or `next`."""
+    """The updates that one listener has not read yet."""
 
     def __init__(self, live: "Live", owner: str, token: str, backlog: int) -> None:
         self.owner = owner
@@ -67,15 +67,6 @@ class Stream:
         self._changed.set()
         self._live.forget(self)
 
-    def __aiter__(self) -> "Stream":
-        return self
-
-    async def __anext__(self) -> Update:
-        update = await self.next()
-        if update is None:
-            raise StopAsyncIteration
-        return update
-
 
 class Live:
     """The open streams of all listeners, by owner."""
@@ -96,11 +87,7 @@ class Live:
 
     def publish(self, owner: str, topic: Topic, data: Json) -> None:
         """Send an update to the owner's listeners, or with `ALL_OWNERS` to all of them. Never waits, never fails."""
-        listening = (
-            [stream for streams in self._streams.values() for stream in streams]
-            if owner == ALL_OWNERS
-            else list(self._streams.get(owner, ()))
-        )
+        listening = self._all() if owner == ALL_OWNERS else list(self._streams.get(owner, ()))
         if listening:
             update = Update(topic, data, encode(data))
             for stream in listening:

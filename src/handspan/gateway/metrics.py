@@ -4,14 +4,17 @@ Labels have few known values, such as kinds of origin and error codes; never a n
 """
 
 import asyncio
+import contextlib
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, get_args
 
+from handspan.core.budgets import LimitState, to_dollars
 from handspan.core.bus import CallCompleted
-from handspan.core.errors import ERROR_TYPES
+from handspan.core.errors import ERROR_TYPES, StoreError
 from handspan.core.events import EndReason
 from handspan.core.messages import Usage
 from handspan.core.nodes import NodeRecord, Nodes
@@ -71,22 +74,14 @@ class Histogram:
         self._label = label
         self._known = frozenset(known)
         self._buckets = tuple(buckets)
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
+        self._counts: dict[str, list[int]] = defaultdict(lambda: [0] * (len(self._buckets) + 1))
+        self._sums: dict[str, float] = defaultdict(float)
 
     def add(self, value: str, seconds: float) -> None:
         """Count one duration."""
-        if value not in self._counts:
-            value = self._begin_value(value)
-        self._counts[value][bisect_left(self._buckets, seconds)] += 1
-        self._sums[value] += seconds
-
-    def _begin_value(self, value: str) -> str:
-        """Begin to count a label value. Return the value to count it under."""
         key = value if value in self._known else OTHER
-        self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
-        self._sums.setdefault(key, 0.0)
-        return key
+        self._counts[key][bisect_left(self._buckets, seconds)] += 1
+        self._sums[key] += seconds
 
     def lines(self) -> Iterator[str]:
         """Yield the lines for Prometheus: each bucket counts all smaller ones too."""
@@ -111,7 +106,8 @@ class Metrics:
         self.calls = Counter(
             "handspan_calls_total", "Tool calls that have their result.", ("origin", kinds), ("status", statuses)
         )
-        self.call_seconds = Histogram("handspan_call_seconds", "How long tool calls took.", "origin", kinds, _BUCKETS)
+        took = "How long tool calls took."
+        self.call_seconds = Histogram("handspan_call_seconds", took, "origin", kinds, buckets=_BUCKETS)
         self.results = Counter(
             "handspan_remote_results_total",
             "Results of clients that did not count: too late, a second one, or for an unknown call.",
@@ -128,6 +124,7 @@ class Metrics:
         )
         self._counters = (self.calls, self.call_seconds, self.results, self.turns, self.tokens, self.requests)
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._lists: list[Callable[[], Awaitable[list[str]]]] = []
         self._began = time.time()
         self.watch("handspan_process_resident_bytes", "Memory that the process holds.", resident_bytes)
         self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
@@ -135,6 +132,10 @@ class Metrics:
     def watch(self, name: str, meaning: str, look: Callable[[], float]) -> None:
         """Show what `look` returns when the metrics are read."""
         self._gauges[name] = (meaning, look)
+
+    def list_lines(self, look: Callable[[], Awaitable[list[str]]]) -> None:
+        """Show the lines, too, that `look` returns when the metrics are read."""
+        self._lists.append(look)
 
     def count_call(self, call: CallCompleted) -> None:
         """Count a call that has its result."""
@@ -163,7 +164,9 @@ class Metrics:
 
     async def text(self) -> str:
         """Return all metrics in Prometheus' format."""
-        lag = await _loop_lag()
+        before = time.perf_counter()
+        await asyncio.sleep(0)
+        lag = time.perf_counter() - before
         lines = [line for counter in self._counters for line in counter.lines()]
         for name, (meaning, look) in self._gauges.items():
             lines += [*_heading(name, meaning, "gauge"), f"{name} {_number(look())}"]
@@ -173,7 +176,10 @@ class Metrics:
             *_heading("handspan_build_info", "Which version this is.", "gauge"),
             f"handspan_build_info{_label_text([('version', VERSION)])} 1",
         ]
-        lines += await self._nodes.metric_lines()
+        with contextlib.suppress(StoreError):  # the database is away
+            for look_up in self._lists:
+                lines += await look_up()
+            lines += node_lines(await self._nodes.nodes())
         return "\n".join(lines) + "\n"
 
 
@@ -184,6 +190,18 @@ def resident_bytes() -> float:
             return float(int(file.read().split()[1]) * _PAGE)
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def budget_lines(states: Iterable[LimitState]) -> list[str]:
+    """Return how far the budgets for all are used, in Prometheus' format. Names of owners and agents stay out."""
+    lines: list[str] = []
+    for state in states:
+        amounts = {"limit": state.most, "spent": state.spent, "reserved": state.held, "left": state.left}
+        for kind, nano in amounts.items():
+            labels = _label_text([("period", state.limit.period), ("kind", kind)])
+            lines.append(f"handspan_budget_dollars{labels} {_number(to_dollars(nano))}")
+    meaning = "The budget for all in US dollars: what may be spent, is spent, reserved and left."
+    return [*_heading("handspan_budget_dollars", meaning, "gauge"), *lines] if lines else []
 
 
 def node_lines(nodes: Iterable[NodeRecord]) -> list[str]:
@@ -206,12 +224,6 @@ def node_lines(nodes: Iterable[NodeRecord]) -> list[str]:
         lines += _heading(f"handspan_all_{name}", "The sum over all nodes that are there.", "gauge")
         lines.append(f"handspan_all_{name} {_number(sum(by_node.values()))}")
     return lines
-
-
-async def _loop_lag() -> float:
-    before = time.perf_counter()
-    await asyncio.sleep(0)
-    return time.perf_counter() - before
 
 
 def _heading(name: str, meaning: str, kind: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import re
 from base64 import b64encode
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,7 @@ def open_door(parts: GatewayParts) -> Door:
 
 
 async def _serve_file(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one file: whole, compressed, or not at all if the browser has it."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if scope["method"] not in ("GET", "HEAD"):
         await send_refusal(Refusal(405, "bad_request", "Files can only be read: use GET."), scope, send)
@@ -77,19 +78,14 @@ def _file(path: str) -> tuple[bytes, list[Header]] | None:
     if kind is None or not file.is_file():
         return None
     body = file.read_bytes()
-    headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", _etag(body)), _VARY]
+    etag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
+    headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", etag), _VARY]
     if file.suffix == ".html":
         headers.append((b"content-security-policy", _policy(body)))
     return body, headers
 
 
-@lru_cache(maxsize=64)
-def _compress(body: bytes) -> bytes:
-    return gzip.compress(body, mtime=0)
-
-
-def _etag(body: bytes) -> bytes:
-    return b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
+_compress: Final = lru_cache(maxsize=64)(partial(gzip.compress, mtime=0))
 
 
 def _policy(page: bytes) -> bytes:

@@ -13,7 +13,6 @@ from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.late_results import LateResults
-from handspan.gateway.clients.messages import ClientMessages
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.trust import DeviceTrust
@@ -25,6 +24,7 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.one_node import GatewayNodes
 from handspan.gateway.reloading import Reloading
+from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.sources.offers import OfferRules
@@ -32,6 +32,7 @@ from handspan.wire.ws_frames import WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
+    from handspan.gateway.runs.runs import Runs
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
@@ -50,11 +51,11 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     sessions: Sessions
     questions: AwaitedQuestions
     resumable: ResumableCalls
+    brief: BriefSessions
     devices: Devices
     unfinished: UnfinishedCalls
     resume_tokens: ResumeTokens
     peers: Peers
-    messages: ClientMessages
     late: LateResults
     trust: DeviceTrust
     limits: WireLimits
@@ -65,6 +66,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     reloading: Reloading
     channels: "ChannelDoor | None"
     """The way in for people on other networks; None without a channel."""
+    runs: "Callable[[], Runs]"
+    """Returns the runs of clients that may have tools of their own. Its first caller loads and makes them."""
 
     def forget_models(self) -> None:
         """Let the next turn choose its model anew: the models have changed."""

@@ -9,21 +9,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.gateway.http.refusals import Refusal, send_refusal
 
 
-class PathPrefix:
-    """Passes requests below the prefix to the application, with the prefix as `root_path`. Refuses all others."""
+def below_prefix(app: ASGIApp, prefix: str) -> ASGIApp:
+    """Return the application with the prefix as `root_path`. Requests that are not below it are refused."""
 
-    def __init__(self, app: ASGIApp, prefix: str) -> None:
-        self._app = app
-        self._prefix = prefix
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request or connection."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        if path != self._prefix and not path.startswith(f"{self._prefix}/"):
-            text = f"There is nothing at this address: this gateway is below {self._prefix!r}."
-            await send_refusal(Refusal(404, "not_found", text), scope, send)
+        if path == prefix or path.startswith(f"{prefix}/"):
+            await app({**scope, "root_path": prefix}, receive, send)
             return
-        await self._app({**scope, "root_path": self._prefix}, receive, send)
+        text = f"There is nothing at this address: this gateway is below {prefix!r}."
+        await send_refusal(Refusal(404, "not_found", text), scope, send)
+
+    return answer
 
 
 def merge_slashes(scope: Scope) -> Scope:

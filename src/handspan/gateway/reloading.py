@@ -46,7 +46,9 @@ async def reload_settings(app: App) -> SettingChanges:
     """
     before, fresh = app.settings, app.started_with.read_fresh()
     settings = with_reloadable(before, fresh.settings)
-    changes = compare_settings(_in_force(app), fresh.settings)
+    # The MCP servers in force are those of now: they are added and changed without a reload.
+    in_force = replace(before, tools=replace(before.tools, mcp_servers=dict(app.mcp.settings)))
+    changes = compare_settings(in_force, fresh.settings)
     if settings.model or settings.models:  # only a check: it raises `ConfigError`, and opens no connection
         choose(settings, app.guard, os.environ)
     hooks = hooks_of(settings) if settings.hooks != before.hooks else None
@@ -55,6 +57,7 @@ async def reload_settings(app: App) -> SettingChanges:
     app.started_with.take(fresh)
     app.agents.use(settings)
     app.models.use(settings)
+    app.budgets.use(settings)
     app.guard.use(settings.tools.url_policy)
     if hooks is not None:
         app.engine.use_hooks(hooks)
@@ -62,12 +65,6 @@ async def reload_settings(app: App) -> SettingChanges:
     await app.mcp.reload(lambda: settings.tools.mcp_servers)
     _log_changes(changes)
     return changes
-
-
-def _in_force(app: App) -> Settings:
-    """Return the settings in force, with the MCP servers of now: they are added and changed without a reload."""
-    settings = app.settings
-    return replace(settings, tools=replace(settings.tools, mcp_servers=dict(app.mcp.settings)))
 
 
 def _log_changes(changes: SettingChanges) -> None:
@@ -80,6 +77,7 @@ def _log_changes(changes: SettingChanges) -> None:
 
 
 def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]) -> None:
+    """Let the new settings of tools take effect."""
     tools = app.settings.tools
     app.engine.use_limits(
         question_timeout=tools.question_timeout,

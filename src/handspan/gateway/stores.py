@@ -12,9 +12,10 @@ from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.store import Store
 from handspan.net.guard import NetGuard
-from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
-from handspan.store.sqlite.database import SqliteDatabase
+from handspan.store.artifacts import FolderArtifacts
+from handspan.store.sqlite.database import SqliteDatabase, copy_database
 from handspan.store.sqlite.store import sqlite_store
+from handspan.store.tables.store import StoreOptions
 
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
@@ -31,8 +32,14 @@ def make_store(settings: Settings, guard: NetGuard, *, is_alone: bool) -> Store:
     `is_alone`: no other process with `is_alone` may use the same database server (SPEC K1).
     """
     if not settings.store.url:
-        artifacts = FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
-        return sqlite_store(settings.state, artifacts, journal_days=settings.journal_days)
+        artifacts = FolderArtifacts(settings.state / "artifacts", settings.store.artifacts)
+        store_settings = settings.store
+        options = StoreOptions(
+            journal_days=settings.journal_days,
+            most_versions=store_settings.versions,
+            undo_seconds=store_settings.undo_seconds,
+        )
+        return sqlite_store(settings.state, artifacts, options)
     store: Store = _load_postgres(_POSTGRES).store_of(settings, guard, is_gateway=is_alone)
     return store
 
@@ -48,14 +55,11 @@ async def check_store(settings: Settings) -> "StoreCheck":
             raise ConfigError(f"{missing}: name the right folder with --state, or PostgreSQL with `store.url`.")
         return await check_database(database)
     opener = _load_postgres(_POSTGRES)
-    checked = await check_database(opener.database_of(settings))
-    return checked
+    return await check_database(opener.database_of(settings))
 
 
 def copy_store(settings: Settings, to: Path) -> None:
     """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
-    from handspan.store.sqlite.snapshot import copy_database  # noqa: PLC0415 - for one command alone
-
     copy_database(settings.state, to)
 
 

@@ -84,11 +84,11 @@ class ChannelChats:
         await self._book.use_session(place.channel, place.chat_id, made, owner=place.owner)
         return made
 
-    def add(self, taken: InboxMessage) -> None:
+    def add(self, entry: InboxMessage) -> None:
         """Answer this message after those that its chat has before it."""
-        message = taken.message
-        place = ChatPlace(message.channel, message.chat_id, taken.owner)
-        self._waiting.setdefault(place, deque()).append(taken)
+        message = entry.message
+        place = ChatPlace(message.channel, message.chat_id, entry.owner)
+        self._waiting.setdefault(place, deque()).append(entry)
         if self._is_open and place not in self._workers:
             self._workers[place] = asyncio.create_task(self._answer_all(place))
 
@@ -106,6 +106,7 @@ class ChannelChats:
         await asyncio.gather(*workers, return_exceptions=True)
 
     async def _answer_all(self, place: ChatPlace) -> None:
+        """Answer the messages of one chat one after another, until none waits."""
         waiting = self._waiting[place]
         try:
             while waiting and self._is_open:
@@ -124,25 +125,25 @@ class ChannelChats:
             elif self._is_open:
                 self._workers[place] = asyncio.create_task(self._answer_all(place))
 
-    async def _answer_one(self, place: ChatPlace, taken: InboxMessage) -> None:
+    async def _answer_one(self, place: ChatPlace, entry: InboxMessage) -> None:
         """Run the turn of one message and send its answer. Raises `GatewayStops` when it has to wait."""
         queue = self._messages.find(place.channel)
-        if queue is None or taken.state == "replying":  # sent before a crash: it may have arrived, so not again
-            await self._held.finish(taken)
+        if queue is None or entry.state == "replying":  # sent before a crash: it may have arrived, so not again
+            await self._held.finish(entry)
             return
         session = await self.session_of(place)
         self._questions.watch(session, place)
         try:
-            text = await self._run_turn(queue, place, taken, session)
+            text = await self._run_turn(queue, place, entry, session)
         finally:
             self._questions.unwatch(session)
-        await self._reply(queue, place, taken, session, text)
+        await self._reply(queue, place, entry, session, text=text)
 
-    async def _run_turn(self, queue: ChannelQueue, place: ChatPlace, taken: InboxMessage, session: str) -> str:
+    async def _run_turn(self, queue: ChannelQueue, place: ChatPlace, entry: InboxMessage, session: str) -> str:
         """Return the text of the answer. Tries again while the session is busy with something else."""
         while True:
             try:
-                ended = await self._say(queue, taken, session)
+                ended = await self._say(queue, entry, session)
             except GatewayStops:
                 raise
             except SessionBusy:
@@ -154,14 +155,15 @@ class ChannelChats:
                 raise GatewayStops
             return _text_of(ended)
 
-    async def _say(self, queue: ChannelQueue, taken: InboxMessage, session_id: str) -> Ended:
-        message, session, ends = taken.message, self._sessions.get(session_id, taken.owner), TurnEnds()
+    async def _say(self, queue: ChannelQueue, entry: InboxMessage, session_id: str) -> Ended:
+        """Run the turn of a message, and return how it ended. A turn that waits for a person is waited for, too."""
+        message, session, ends = entry.message, self._sessions.get(session_id, entry.owner), TurnEnds()
         said = UserMessage((Text(message.content),), f"{message.channel}-{message.id}")
         unlisten = session.listen(ends)
         try:
             while True:
-                handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=queue.settings.agent)
-                ended = await handle.end(elsewhere=False)  # another node answers it then
+                handle = session.say(Principal(entry.owner, _SCOPES), said, ends, agent=queue.settings.agent)
+                ended = await handle.wait_for_end(elsewhere=False)  # another node answers it then
                 if ended.reason != "pending":
                     return ended
                 await self._questions.show_open(session_id)  # an earlier process may have asked
@@ -171,17 +173,17 @@ class ChannelChats:
         finally:
             unlisten()
 
-    async def _reply(self, queue: ChannelQueue, place: ChatPlace, taken: InboxMessage, session: str, text: str) -> None:
+    async def _reply(self, queue: ChannelQueue, place: ChatPlace, entry: InboxMessage, session: str, text: str) -> None:
         """Deliver the answer: of a long one the parts that have not gone out yet."""
-        message, parts = taken.message, queue.split(text)
+        message, parts = entry.message, queue.split(text)
         try:
-            for number, part in enumerate(parts[taken.sent :], taken.sent):
+            for number, part in enumerate(parts[entry.sent :], entry.sent):
                 about = (place.channel, place.chat_id, part, place.owner, session, message.reply_to)
                 answer = OutgoingMessage(*about, id=f"{message.id}-answer{f'-{number + 1}' if number else ''}")
                 await self._send_part(queue, answer, message.id, number, is_last=number == len(parts) - 1)
         except ToolError as error:
             _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
-        await self._held.finish(taken)
+        await self._held.finish(entry)
 
     async def _send_part(
         self, queue: ChannelQueue, part: OutgoingMessage, message_id: str, number: int, *, is_last: bool

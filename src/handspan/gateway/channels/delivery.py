@@ -27,7 +27,7 @@ class ChannelDelivery:
         return self._bus.problem
 
     @property
-    def described(self) -> str:
+    def channels_text(self) -> str:
         """The channels and what a chat is in each, for the tool's description; empty without one."""
         usable = [f"{queue.name} (chat_id: {_CHATS[queue.kind]})" for queue in self._bus if not queue.problem]
         return f" Channels: {'; '.join(usable)}." if usable else ""
@@ -40,10 +40,9 @@ class ChannelDelivery:
         return await self._bus.send(message)
 
     async def _check_chat(self, queue: ChannelQueue, message: OutgoingMessage) -> None:
-        if ANYONE in queue.settings.allow or queue.settings.owner not in (
-            message.owner,
-            ANYONE,
-        ):  # the bus refuses these
+        """Raise `ToolError` if the owner's agents may not write to this chat: no person of the owner is there."""
+        is_others = queue.settings.owner not in (message.owner, ANYONE)  # the bus refuses these
+        if ANYONE in queue.settings.allow or is_others:
             return
         senders = await self._book.senders(queue.name)
         known = [one.sender for one in senders if one.owner == message.owner]

@@ -24,18 +24,13 @@ class ChannelDoor:
     """The way in for people on other networks."""
 
     def __init__(
-        self,
-        messages: MessageBus,
-        book: ChannelBook,
-        sessions: Sessions,
-        questions: AwaitedQuestions,
-        nodes: Nodes,
+        self, messages: MessageBus, book: ChannelBook, sessions: Sessions, questions: AwaitedQuestions, nodes: Nodes
     ) -> None:
         self.messages = messages
         self.book = book
         self._questions = ChannelQuestions(messages, questions, nodes.bus)
         self._held = HeldMessages(messages, book, nodes)
-        self._chats = ChannelChats(messages, book, sessions, self._questions, self._held)
+        self._chats = ChannelChats(messages, book, sessions, self._questions, held=self._held)
         self.inbox = ChannelInbox(
             messages, book, sessions, self._chats, questions=self._questions, held=self._held, nodes=nodes
         )

@@ -1,6 +1,5 @@
 """Messages that this node answers. Of several nodes, one answers each; another one does when that one is gone."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,6 +10,7 @@ from handspan.core.channels import InboxMessage
 from handspan.core.errors import HandspanError, StoreError
 from handspan.core.nodes import Nodes
 from handspan.core.store import ChannelBook
+from handspan.core.tasks import Tasks
 
 _LOOK_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
@@ -26,42 +26,40 @@ class HeldMessages:
         self._book = book
         self._nodes = nodes
         self._held: set[str] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     async def open(self, take: TakeMessage) -> None:
         """Give `take` what is not answered: of an earlier process; of other nodes, when they are gone."""
         await self._take_left(take)
-        self._looking = asyncio.create_task(self._look(take))
+        self._tasks.start(self._look(take))
 
     async def close(self) -> None:
         """Take no more messages of other nodes."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        await self._tasks.close()
 
-    async def hold(self, taken: InboxMessage) -> bool:
+    async def hold(self, entry: InboxMessage) -> bool:
         """Whether this node has to answer this message."""
-        name = _lease_of(taken)
-        if await self._nodes.hold_work(name):
+        name = _lease_of(entry)
+        if await self._nodes.work.hold(name):
             self._held.add(name)
-            await self._nodes.follow(taken.owner)  # the devices of other nodes may be needed
+            await self._nodes.follow(entry.owner)  # the devices of other nodes may be needed
         return name in self._held
 
-    async def finish(self, taken: InboxMessage) -> None:
+    async def finish(self, entry: InboxMessage) -> None:
         """Note that this message is answered."""
-        await self._book.set_state(taken.message.channel, taken.message.id, "done")
-        await self.give_up([taken])
+        await self._book.set_state(entry.message.channel, entry.message.id, "done")
+        await self.give_up([entry])
 
     async def give_up(self, messages: Iterable[InboxMessage]) -> None:
         """Leave these messages to another node, if they are not answered."""
         for name in map(_lease_of, messages):
             self._held.discard(name)
             with contextlib.suppress(StoreError):  # then it goes with this node
-                await self._nodes.leave_work(name)
+                await self._nodes.work.leave(name)
 
-    async def _unanswered(self) -> list[InboxMessage]:
+    async def _unanswered_messages(self) -> list[InboxMessage]:
         queues = [queue for queue in self._messages if not queue.problem]  # of others no answer could be delivered
-        return [taken for queue in queues for taken in await self._book.unanswered(queue.name)]
+        return [entry for queue in queues for entry in await self._book.unanswered_messages(queue.name)]
 
     async def _look(self, take: TakeMessage) -> None:
         while await self._nodes.pause(_LOOK_SECONDS):
@@ -74,11 +72,11 @@ class HeldMessages:
 
     async def _take_left(self, take: TakeMessage) -> None:
         """Take what no node holds."""
-        left = {_lease_of(taken): taken for taken in await self._unanswered()}
-        for name in self._nodes.free_work([name for name in left if name not in self._held]):
+        left = {_lease_of(entry): entry for entry in await self._unanswered_messages()}
+        for name in self._nodes.work.free([name for name in left if name not in self._held]):
             if await self.hold(left[name]):
                 await take(left[name])
 
 
-def _lease_of(taken: InboxMessage) -> str:
-    return f"message {taken.message.channel} {taken.message.id}"
+def _lease_of(entry: InboxMessage) -> str:
+    return f"message {entry.message.channel} {entry.message.id}"

@@ -52,15 +52,15 @@ class ChannelInbox:
         self._questions = questions
         self._rates = {
             queue.name: TryLimit(
-                queue.settings.per_minute, _MINUTE, share=partial(nodes.share_tries, f"channel {queue.name}")
+                queue.settings.per_minute, _MINUTE, share=partial(nodes.work.share_tries, f"channel {queue.name}")
             )
             for queue in messages
         }
-        self._told = TryLimit(1, _TOLD_SECONDS, share=partial(nodes.share_tries, "stranger"))
+        self._told = TryLimit(1, _TOLD_SECONDS, share=partial(nodes.work.share_tries, "stranger"))
 
-    async def recover(self, taken: InboxMessage) -> None:
+    async def recover(self, entry: InboxMessage) -> None:
         """Go on with a message that an earlier process or another node had taken and not answered."""
-        await self._route(taken, is_new=False)
+        await self._route(entry, is_new=False)
 
     async def position(self, channel: str) -> str:
         """Return the position that was stored last; empty at the first start."""
@@ -117,6 +117,7 @@ class ChannelInbox:
         return None if sender is None else sender.owner
 
     def _refuse_unknown(self, queue: ChannelQueue, message: IncomingMessage, who: str) -> MessageTaken:
+        """Refuse a sender that was not let in, and say now and then how the operator can do that."""
         sender = " ".join(strip_invisible(message.sender_id).split())[:_LONGEST_ID]
         text = f"I don't know you yet. Your id is {sender}."
         if sender == message.sender_id:
@@ -137,33 +138,34 @@ class ChannelInbox:
             self._told.note(who)
         return may
 
-    async def _route(self, taken: InboxMessage, *, is_new: bool = True) -> MessageTaken:
+    async def _route(self, entry: InboxMessage, *, is_new: bool = True) -> MessageTaken:
         """Answer a question, run a command, or begin a turn.
 
         `is_new`: only a message that has just come may answer a question. One of an earlier process may be the very
         message for whose turn the question was asked.
         """
-        message = taken.message
-        place = ChatPlace(message.channel, message.chat_id, taken.owner)
-        if taken.state == "replying":
-            self._chats.add(taken)
+        message = entry.message
+        place = ChatPlace(message.channel, message.chat_id, entry.owner)
+        if entry.state == "replying":
+            self._chats.add(entry)
             return MessageTaken("accepted")
         session = await self._book.session_of(place.channel, place.chat_id, owner=place.owner)
         word = message.content.strip().split("@")[0].split(" ")[0].lower()
         if message.pressed:
-            text = await self._questions.press(message, taken.owner, session)
+            text = await self._questions.press(message, entry.owner, session)
         elif word in _COMMANDS:
             text = await self._run_command(word, place, session)
         else:
-            words = await self._questions.take_words(message, taken.owner, session) if is_new else None
+            words = await self._questions.take_words(message, entry.owner, session) if is_new else None
             if words is None or not words.is_answer:
-                self._chats.add(taken)
+                self._chats.add(entry)
                 return MessageTaken("accepted", words.text if words else "")
             text = words.text
-        await self._held.finish(taken)
+        await self._held.finish(entry)
         return MessageTaken("answered", text)
 
     async def _run_command(self, command: str, place: ChatPlace, session: str) -> str:
+        """Do what this word asks for, and return the answer."""
         match command:
             case "/new":
                 await self._chats.session_of(place, is_new=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from handspan.channels.bus import Editing, MessageBus
+from handspan.channels.bus import MessageBus, TwoWayChannel
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.channels import IncomingMessage, OutgoingMessage
 from handspan.core.errors import HandspanError, InvalidAnswer, ToolError
@@ -68,7 +68,7 @@ class ChannelQuestions:
     async def show_open(self, session: str) -> None:
         """Show the questions of this session that were asked before, perhaps by an earlier process."""
         place = self._places[session]
-        for question in await self._questions.shown_to(channel_person(place.owner), session):
+        for question in await self._questions.visible_to(channel_person(place.owner), session):
             self._open(question)
 
     async def close(self) -> None:
@@ -99,12 +99,13 @@ class ChannelQuestions:
         answer = read_words(question, rest)
         if answer is None:
             return WordsTaken(
-                f"I wait for your answer first (/stop ends this). {_KEPT}\n\n{render_question(question)}", False
+                f"I wait for your answer first (/stop ends this). {_KEPT}\n\n{render_question(question)}",
+                is_answer=False,
             )
-        return WordsTaken(await self._answer(question, answer), True)
+        return WordsTaken(await self._answer(question, answer), is_answer=True)
 
     async def _open_in(self, owner: str, session: str) -> Sequence[Question]:
-        return await self._questions.shown_to(channel_person(owner), session) if session else ()
+        return await self._questions.visible_to(channel_person(owner), session) if session else ()
 
     async def _answer(self, question: Question, answer: Answer) -> str:
         try:
@@ -129,6 +130,7 @@ class ChannelQuestions:
             self._do(self._remove_buttons(shown))
 
     async def _show(self, question: Question, place: ChatPlace) -> None:
+        """Show a question in the chat, unless it is over by then."""
         text, buttons = render_question(question), buttons_of(question)
         about = (place.channel, place.chat_id, text, place.owner, question.session)
         reference = await self._messages.send(OutgoingMessage(*about, buttons=buttons, id=mark_of(question)))
@@ -141,7 +143,7 @@ class ChannelQuestions:
     async def _remove_buttons(self, shown: _Shown) -> None:
         queue = self._messages.find(shown.place.channel)
         channel = None if queue is None else queue.channel
-        if channel is not None and isinstance(channel, Editing):
+        if isinstance(channel, TwoWayChannel):
             await channel.remove_buttons(shown.place.chat_id, shown.reference)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

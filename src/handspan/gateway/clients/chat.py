@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -15,7 +15,7 @@ from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEve
 from handspan.core.artifacts import Artifacts
 from handspan.core.bounded import BoundedDict
 from handspan.core.errors import HandspanError, InvalidAnswer
-from handspan.core.events import Ended, QuestionAsked
+from handspan.core.events import Compacted, Ended, QuestionAsked, WentBack
 from handspan.core.messages import Media, Text, UserMessage
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer
@@ -24,23 +24,21 @@ from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.sources.ws.outcome import attachment
-from handspan.wire.ws_frames import (
+from handspan.wire.ws import ServerFrame
+from handspan.wire.ws_chat_frames import (
     Abort,
     AbortAck,
     AbortedFrame,
     AnswerFrame,
     ChunkReset,
     Done,
-    ErrorFrame,
     EventFrame,
-    LoginStart,
     MessageAccepted,
-    QuestionClosed,
     Regenerate,
     Say,
-    ServerFrame,
     TitleUpdated,
 )
+from handspan.wire.ws_frames import ErrorFrame, LoginStart, QuestionClosed
 
 _log = logging.getLogger(__name__)
 _MAX_REPLAYED: Final = 4096
@@ -48,34 +46,22 @@ _MAX_REPLAYED: Final = 4096
 _MAX_MESSAGES: Final = 64
 """Messages of which the outcome is remembered."""
 _NOT_ACCEPTED: Final = "The message came when its turn was over, and was not accepted: send it again."
+_NO_MESSAGE: Final = Say("")
+"""In place of a message, for a turn that answers none of the client."""
 _STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
+
+
+class _AcceptedText(NamedTuple):
+    """What is kept of a message that is part of the session: enough to know it when it comes again."""
+
+    text_hash: int
+    """In place of the text, which may be long: the same id with another text is another message."""
+    turn: str
+    """The id of the turn that answers it."""
 
 
 class ChatConnection:
     """Takes the frames of a chat client. Its turns go on while the link is down, if the client may come back."""
-
-    __slots__ = (
-        "_accepted",
-        "_answerer",
-        "_artifacts",
-        "_beside",
-        "_bound",
-        "_frames",
-        "_gets_all",
-        "_missed_ends",
-        "_order",
-        "_own_turns",
-        "_peer",
-        "_questions",
-        "_reading",
-        "_refused",
-        "_replay",
-        "_running",
-        "_sent_ends",
-        "_session",
-        "_unlisten",
-        "_unstored",
-    )
 
     def __init__(
         self,
@@ -96,14 +82,14 @@ class ChatConnection:
         """The turns that the client began and that have not ended."""
         self._beside = Tasks()
         """The tasks of `_do`."""
-        shows, all_kinds = "questions" in peer.can, "question_kinds" in peer.can
+        shows, all_kinds, versions = (one in peer.can for one in ("questions", "question_kinds", "versions"))
         self._gets_all = "events" in peer.can
         self._own_turns: BoundedDict[str, None] = BoundedDict(_MAX_MESSAGES)
         """Turns that answer this client. A client without the capability `events` gets only their events."""
         self._frames: EventFrames | ChatFrames = (
-            EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
+            EventFrames(questions=shows, all_kinds=all_kinds, versions=versions, me=peer.id, seq=seq)
             if self._gets_all
-            else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
+            else ChatFrames(questions=shows, all_kinds=all_kinds, versions=versions, me=peer.id)
         )
         self._session = sessions.get(bound.session_id, peer.who.owner)
         # Listens before any message: a turn that waited is resumed without its first listener.
@@ -116,43 +102,39 @@ class ChatConnection:
         """Turns whose end a client without events, which can come back, was sent over its present link."""
         self._unstored: dict[str, Say] = {}
         """Messages of the client that are not part of the session yet, by their ids."""
-        self._accepted: BoundedDict[str, tuple[int, str]] = BoundedDict(_MAX_MESSAGES)
-        """Messages that are part of the session, by their ids: the hash of the text, and the turn that answers it."""
+        self._accepted: BoundedDict[str, _AcceptedText] = BoundedDict(_MAX_MESSAGES)
+        """Messages that are part of the session, by their ids."""
         self._refused: BoundedDict[str, ErrorFrame] = BoundedDict(_MAX_MESSAGES)
         """Messages that were refused while the link was down: the answer when they are sent again."""
-        self._order = asyncio.Lock()
-        self._reading = 0
-        """How many messages wait for their own parts, or for those of a message before them."""
+        self._reading = asyncio.Lock()
+        """Held while the parts of a message are read. The messages after it wait, in order."""
+        self._unread: list[Say] = []
+        """Messages that wait for their own parts, or for those of a message before them."""
 
     def say(self, frame: Say) -> None:
         """Answer a message of the client in a turn."""
         frame = frame if "resume" in self._peer.can else structs.replace(frame, id="")
-        if not self._is_new(frame):
+        if not self._take_if_new(frame):
             return
-        if frame.parts or self._reading:
-            self._reading += 1
-            self._do(self._say_in_order(frame))
+        if frame.parts or self._unread:
+            self._unread.append(frame)  # now: the next message may come before the task has begun
+            self._do(self._say_with_parts(frame))
         else:
             self._say(frame, UserMessage((Text(frame.text),), frame.id))
 
-    async def _say_in_order(self, frame: Say) -> None:
-        """Answer a message whose parts are read first; what comes meanwhile waits for it."""
-        try:
-            async with self._order:
-                await self._say_with_parts(frame)
-        finally:
-            self._reading -= 1
-
     async def _say_with_parts(self, frame: Say) -> None:
+        """Answer a message whose parts are read first; what comes meanwhile waits for it."""
         owner = self._peer.who.owner
         try:
-            media = [Media(await attachment(part, self._artifacts, owner)) for part in frame.parts]
+            async with self._reading:
+                media = [Media(await attachment(part, self._artifacts, owner)) for part in frame.parts]
+                texts = (Text(frame.text),) if frame.text.strip() else ()
+                self._say(frame, UserMessage((*texts, *media), frame.id))
         except HandspanError as error:
             self._fail(ErrorFrame(str(error), "AGENT_ERROR", frame.id))
             self._forget(frame)
-            return
-        texts = (Text(frame.text),) if frame.text.strip() else ()
-        self._say(frame, UserMessage((*texts, *media), frame.id))
+        finally:
+            self._unread.remove(frame)
 
     def _say(self, frame: Say, message: UserMessage) -> None:
         """Begin a turn for the message, or refuse it."""
@@ -164,6 +146,7 @@ class ChatConnection:
                 self._on_event,
                 agent=bound.named_agent,
                 name=bound.name,
+                kind=bound.kind,
                 join=frame.join,
                 debug=frame.debug,
                 replaces=frame.replaces,
@@ -177,14 +160,16 @@ class ChatConnection:
         """Do what the client asks for, other than `say`."""
         match frame:
             case LoginStart():
-                self._do(self._start_login(frame))
+                self._do(self._pass_on(frame.id, self._questions.start_login(frame.id, self._answerer)))
             case Regenerate():
                 self._regenerate(frame)
             case Abort():
                 was_running = self._session.abort()
                 self._peer.send(AbortAck("aborted" if was_running else "no_active_response"))
             case AnswerFrame():
-                self._do(self._answer(frame))
+                answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
+                answering = self._questions.answer(frame.id, answer, self._answerer, by=self._peer.id)
+                self._do(self._pass_on(frame.id, answering))
 
     # The link.
 
@@ -222,8 +207,11 @@ class ChatConnection:
 
     # Turns.
 
-    def _is_new(self, frame: Say) -> bool:
-        """Return whether this message needs a turn. One that came before, known by its id, gets its known answer."""
+    def _take_if_new(self, frame: Say) -> bool:
+        """Note a message that needs a turn, and return True.
+
+        Another message gets its answer at once: it is empty, or came before, which its id says.
+        """
         if not frame.text.strip() and not frame.parts:
             self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
@@ -240,24 +228,17 @@ class ChatConnection:
         try:
             handle = self._session.regenerate(self._peer.who, self._on_event, debug=frame.debug)
         except TurnRefused as error:
-            self._refuse(error, None)
+            self._refuse(error, _NO_MESSAGE)
         else:
-            self._follow(handle, None)
+            self._follow(handle, _NO_MESSAGE)
 
-    async def _answer(self, frame: AnswerFrame) -> None:
-        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
+    async def _pass_on(self, question_id: str, taking: Awaitable[bool]) -> None:
+        """Wait for `taking`: whether the question took the client's answer or login. Tell the client if it did not."""
         try:
-            if not await self._questions.answer(frame.id, answer, self._answerer, by=self._peer.id):
-                self._peer.send(QuestionClosed(frame.id, False))
+            if not await taking:
+                self._peer.send(QuestionClosed(question_id, accepted=False))
         except InvalidAnswer as error:
-            self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
-
-    async def _start_login(self, frame: LoginStart) -> None:
-        try:
-            if not await self._questions.start_login(frame.id, self._answerer):
-                self._peer.send(QuestionClosed(frame.id, False))
-        except InvalidAnswer as error:
-            self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
+            self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", question_id))
 
     def _on_event(self, event: SessionEvent, turn: str) -> None:
         """Send an event of the session to the client, in the frames that it knows, if it is for this client."""
@@ -269,7 +250,7 @@ class ChatConnection:
                 self._send_event(event, turn)
         elif isinstance(event, QuestionAsked) and not self._answerer.may_answer(event.question):
             pass  # P7: it is for other clients
-        elif self._gets_all or turn in self._own_turns:
+        elif self._gets_all or turn in self._own_turns or isinstance(event, WentBack | Compacted):
             self._send_event(event, turn)
 
     def _note_own_turn(self, turn: str) -> None:
@@ -286,7 +267,7 @@ class ChatConnection:
     def _accept(self, message_id: str, turn: str) -> None:
         """Tell the client that its message is part of the session, and which turn answers it."""
         if message_id in self._unstored:
-            self._accepted[message_id] = (hash(self._unstored.pop(message_id).text), turn)
+            self._accepted[message_id] = _AcceptedText(hash(self._unstored.pop(message_id).text), turn)
         accepted = MessageAccepted(message_id, turn)
         if isinstance(self._frames, EventFrames):  # a client that comes back learns first which events are the answer
             self._replay.append((self._frames.seq + 1, accepted))
@@ -297,8 +278,10 @@ class ChatConnection:
 
         A failed turn counts too: it is not tried again.
         """
-        text_hash, turn = self._accepted.get(frame.id, (0, ""))
-        return turn if turn and text_hash == hash(frame.text) and self._has_end(turn) else ""
+        accepted = self._accepted.get(frame.id)
+        if accepted is None or accepted.text_hash != hash(frame.text) or not self._has_end(accepted.turn):
+            return ""
+        return accepted.turn
 
     def _has_end(self, turn: str) -> bool:
         """Whether the client has this turn's end, or is sent it when it comes back.
@@ -333,55 +316,54 @@ class ChatConnection:
 
     # Work that belongs to this client.
 
-    def _follow(self, handle: Handle, message: Say | None) -> None:
+    def _follow(self, handle: Handle, message: Say) -> None:
         """Wait for the end of a turn, and send the client an error if its message is not part of the session."""
         self._note_own_turn(handle.turn.id)
         self._running.add(handle)
         self._do(self._wait(handle, message), message)
 
-    async def _wait(self, handle: Handle, message: Say | None) -> None:
+    async def _wait(self, handle: Handle, message: Say) -> None:
         """Wait for the end of a turn. Its message gets an error if it is not part of the session."""
         try:
-            ended = await handle.end(elsewhere="resume" not in self._peer.can)
+            ended = await handle.wait_for_end(elsewhere="resume" not in self._peer.can)
         except TurnHandedOver:
-            if message is not None and self._unstored.get(message.id) is message:
+            if self._unstored.get(message.id) is message:
                 raise
             return  # this node stops: the client comes back on another one, and sees the rest there
         finally:
             self._running.discard(handle)
-        if message is not None and self._unstored.get(message.id) is message:
-            self._fail(_not_stored(ended, message.id))
+        if self._unstored.get(message.id) is message:
+            self._fail(_not_stored_error(ended, message.id))
 
-    def _do(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
+    def _do(self, work: Coroutine[Any, Any, None], message: Say = _NO_MESSAGE) -> None:
         """Do this work to its end, even if the link goes down: the person's decision still counts."""
         self._beside.start(self._send_failure(work, message))
 
-    async def _send_failure(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
+    async def _send_failure(self, work: Coroutine[Any, Any, None], message: Say) -> None:
         """Do the work. Send the client an error if it fails."""
-        message_id = "" if message is None else message.id
         try:
             await work
         except TurnRefused as error:
-            self._fail(ErrorFrame(str(error), error.code, message_id))
+            self._fail(ErrorFrame(str(error), error.code, message.id))
         except HandspanError as error:
-            self._fail(ErrorFrame(str(error), "AGENT_ERROR", message_id))
+            self._fail(ErrorFrame(str(error), "AGENT_ERROR", message.id))
         except Exception:  # a fault of ours: the client still needs an answer
             _log.exception("A turn failed")
-            self._fail(ErrorFrame("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
+            self._fail(ErrorFrame("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message.id))
         finally:
             self._forget(message)
 
-    def _refuse(self, error: TurnRefused, message: Say | None) -> None:
-        self._fail(ErrorFrame(str(error), error.code, "" if message is None else message.id))
+    def _refuse(self, error: TurnRefused, message: Say) -> None:
+        self._fail(ErrorFrame(str(error), error.code, message.id))
         self._forget(message)
 
-    def _forget(self, message: Say | None) -> None:
+    def _forget(self, message: Say) -> None:
         """Forget a message that will not be stored, unless a newer message has its id."""
-        if message is not None and self._unstored.get(message.id) is message:
+        if self._unstored.get(message.id) is message:
             del self._unstored[message.id]
 
 
-def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:
+def _not_stored_error(ended: Ended, message_id: str) -> ErrorFrame:
     """Return why a message is not part of the session, from the end of the turn that should have answered it."""
     if ended.reason == "aborted":
         return ErrorFrame(_STOPPED, "ABORTED", message_id)

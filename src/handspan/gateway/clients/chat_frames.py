@@ -10,31 +10,31 @@ from handspan.core.events import (
     CallStarted,
     Ended,
     QuestionAsked,
+    SessionChange,
     TextArrived,
     ThinkingArrived,
     Titled,
     TurnFault,
+    WentBack,
 )
 from handspan.core.questions import FIRST_KINDS, Question, QuestionKind
 from handspan.core.values import strip_invisible
-from handspan.wire.ws import arguments_object
-from handspan.wire.ws_frames import (
+from handspan.wire.ws import ServerFrame, arguments_object
+from handspan.wire.ws_chat_frames import (
     AbortedFrame,
     CallNote,
     Chunk,
     ChunkReset,
     DebugPrompt,
     Done,
-    ErrorFrame,
     EventFrame,
-    FrameCode,
-    QuestionClosed,
     QuestionFrame,
     ResultNote,
-    ServerFrame,
     ThinkingFrame,
     TitleUpdated,
+    Versions,
 )
+from handspan.wire.ws_frames import ErrorFrame, FrameCode, QuestionClosed
 
 _MAX_ERROR: Final = 1000
 
@@ -45,9 +45,11 @@ class ChatFrames:
     A turn that waits (`pending`) is not over: its later events belong to it.
     """
 
-    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "") -> None:
-        """`questions`: the client shows questions; `all_kinds`: of every kind. `me`: its id."""
-        self._extras = _SharedFrames(questions, all_kinds, me)
+    def __init__(
+        self, *, questions: bool = False, all_kinds: bool = False, versions: bool = False, me: str = ""
+    ) -> None:
+        """`questions`: the client shows questions; `all_kinds`: of every kind; `versions`: versions. `me`: its id."""
+        self._extras = _SharedFrames(questions=questions, all_kinds=all_kinds, me=me, versions=versions)
         self._text: list[str] = []
         self._calls: dict[str, ResultNote | None] = {}
         """The calls of this round in their order; None while a call has no result."""
@@ -83,6 +85,7 @@ class ChatFrames:
         return notes
 
     def _end_turn(self, ended: Ended) -> list[ServerFrame]:
+        """Return the frame that ends the turn. The whole text follows, so the text so far is dropped."""
         if ended.reason == "pending":
             return []
         text = "".join(self._text)
@@ -100,17 +103,19 @@ class ChatFrames:
 class EventFrames:
     """Renders events as numbered `event` frames, for clients with the capability `events` (ws.md 3.7)."""
 
-    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "", seq: int = 0) -> None:
+    def __init__(
+        self, *, questions: bool = False, all_kinds: bool = False, versions: bool = False, me: str = "", seq: int = 0
+    ) -> None:
         """`seq` is the number of the last event that the client got over an earlier connection."""
         self.seq = seq
-        self._extras = _SharedFrames(questions, all_kinds, me)
+        self._extras = _SharedFrames(questions=questions, all_kinds=all_kinds, me=me, versions=versions)
 
     def frames(self, event: SessionEvent, turn: str = "") -> list[ServerFrame]:
         """Return the frames for this event."""
         if isinstance(event, AnsweredBefore):
             event = event.ended
         extras = self._extras.frames(event)
-        if isinstance(event, Prompted | Titled | QuestionOver | MessageStored):
+        if isinstance(event, Prompted | SessionChange | QuestionOver | MessageStored):
             return extras
         if isinstance(event, QuestionAsked) and self._extras.hides(event.question.kind):
             return extras
@@ -124,7 +129,8 @@ class EventFrames:
 class _SharedFrames:
     """Renders the events whose frames are the same for all clients."""
 
-    def __init__(self, questions: bool, all_kinds: bool, me: str) -> None:
+    def __init__(self, *, questions: bool, all_kinds: bool, me: str, versions: bool) -> None:
+        self._versions = versions
         self._questions = questions
         self._all_kinds = all_kinds
         self._me = me
@@ -134,11 +140,14 @@ class _SharedFrames:
         return not self._all_kinds and kind not in FIRST_KINDS
 
     def frames(self, event: SessionEvent) -> list[ServerFrame]:
+        """Return the frames that clients with and without events get for this event."""
         match event:
             case Prompted(messages=messages, estimated_tokens=tokens):
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
                 return [TitleUpdated(title)]
+            case WentBack(length=length) if self._versions:
+                return [Versions(length)]
             case QuestionAsked(question=question) if self._questions and not self.hides(question.kind):
                 return [question_frame(question)]
             case QuestionOver(id=question_id, kind=kind, by=by) if self._questions and not self.hides(kind):
@@ -154,12 +163,12 @@ def question_frame(question: Question) -> QuestionFrame:
         question.kind,
         question.call_id,
         question.tool,
-        dict(question.arguments),
-        question.subject,
-        int(question.expires_in * 1000),
-        question.schema,
-        question.action,
-        question.agent,
+        arguments=dict(question.arguments),
+        subject=question.subject,
+        expires_ms=int(question.expires_in * 1000),
+        schema=question.schema,
+        action=question.action,
+        agent=question.agent,
     )
 
 

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final
 
 from handspan.core.errors import ToolError
-from handspan.core.finishing import finish
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
+from handspan.core.tasks import finish
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +27,13 @@ class DeviceWriter:
 
     def save(self, row: DeviceRow) -> None:
         """Write this row soon."""
-        self._put((row.owner, row.id), row)
+        self._unwritten[row.owner, row.id] = row
+        self._begin()
 
     def delete(self, owner: str, device_id: str) -> None:
         """Delete this device's row soon."""
-        self._put((owner, device_id), None)
+        self._unwritten[owner, device_id] = None
+        self._begin()
 
     async def flush(self) -> None:
         """Wait until all rows are written. Raises `ToolError` when the store fails."""
@@ -47,10 +49,6 @@ class DeviceWriter:
             await self._wait()
         if self._unwritten:
             _log.error("The changes of %d devices are lost: %s", len(self._unwritten), self._fault)
-
-    def _put(self, key: tuple[str, str], row: DeviceRow | None) -> None:
-        self._unwritten[key] = row
-        self._begin()
 
     def _begin(self) -> None:
         if self._task is None:
@@ -72,6 +70,7 @@ class DeviceWriter:
             self._task = None
 
     async def _write_some(self) -> None:
+        """Write the changes that wait longest, as many as one statement takes. After a failure they wait again."""
         batch = dict(islice(self._unwritten.items(), _MAX_ROWS_AT_ONCE))
         for key in batch:
             del self._unwritten[key]

@@ -17,10 +17,16 @@ from handspan.core.principals import Origin
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
-from handspan.gateway.clients.device_info import DeviceInfo, clean_notes, describe_device
 from handspan.gateway.clients.device_labels import check_label, clean_label, describe_kept_label
 from handspan.gateway.clients.device_writer import DeviceWriter
-from handspan.gateway.clients.owned_devices import Fingerprints, KnownDevice, OwnedDevices
+from handspan.gateway.clients.owned_devices import (
+    DeviceInfo,
+    Fingerprints,
+    KnownDevice,
+    OwnedDevices,
+    clean_notes,
+    describe_device,
+)
 from handspan.wire.ws_frames import DeviceNotes, RejectedTool
 
 _SEEN_AGAIN: Final = 60.0
@@ -57,7 +63,7 @@ class Devices:
         """Read the stored devices."""
         for row in await self._book.all():
             owned = self._of(row.owner)
-            device = KnownDevice(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
+            device = self._make(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed, device.token = row.changed, row.token
             owned.add(device)
@@ -80,7 +86,7 @@ class Devices:
         owned, wanted = self._of(owner), clean_label(wanted, name)
         device_id, device = owned.match(wanted)
         if device is None:
-            device = KnownDevice(device_id, device_id, "", 0.0, self._none)
+            device = self._make(device_id, device_id, "", 0.0)
             self._forget_oldest(owner, owned)
             owned.add(device)
         before = (device.label, device.name, device.token)
@@ -161,7 +167,7 @@ class Devices:
         owned = self._of(owner)
         device = owned.by_label.get(label)
         if device is None:
-            device = KnownDevice(label, label, name, self._clock(), self._none)
+            device = self._make(label, label, name, self._clock())
             owned.add(device)
         device.label_now = label
         device.is_connected = device.is_elsewhere = True
@@ -193,7 +199,7 @@ class Devices:
             known = owned.by_id.get(row.id)
             if known is None:
                 label = owned.unused_label(row.label, row.id)
-                owned.add(KnownDevice(row.id, label, row.name, row.last_seen, self._none))
+                owned.add(self._make(row.id, label, row.name, row.last_seen))
             device = owned.by_id[row.id]
             if device.label != row.label and row.label not in owned.by_label:
                 if device.label != device.label_now:
@@ -220,7 +226,7 @@ class Devices:
         device.refused = tuple(RejectedTool(name, reason) for name, reason in refused.items()) if refused else ()
         if fingerprints == device.tools:
             return []
-        before = {**device.gone, **device.tools}
+        before = {**device.gone, **device.tools}  # the fingerprints of all definitions that it has offered
         changed = [name for name, mark in fingerprints.items() if before.get(name, mark) != mark]
         gone = [(name, mark) for name, mark in before.items() if name not in fingerprints][-_MAX_GONE:]
         device.tools, device.gone = self._share(fingerprints), self._share(dict(gone))
@@ -238,7 +244,7 @@ class Devices:
     def explain_absence(self, owner: str, tool: str) -> str:
         """Return why this tool is not here, if a device has it that is away or just came back; else an empty string."""
         label, separator, own_name = tool.partition(SEPARATOR)
-        device = self._find(owner, label) if separator else None
+        device = self.find(owner, label) if separator else None
         if device is None or self.is_reserved(label) or (device.is_connected and own_name not in device.tools):
             return ""
         if device.is_connected and label != device.label_now:
@@ -254,6 +260,11 @@ class Devices:
 
     # Requests of people.
 
+    def find(self, owner: str, label: str) -> KnownDevice | None:
+        """Return the device that has this label, or gets it with its next connection."""
+        owned = self._owners.get(owner)
+        return None if owned is None else owned.by_label.get(label)
+
     async def all(self, owner: str) -> list[DeviceInfo]:
         """Return the owner's devices, sorted by label."""
         if owner in self._stale:
@@ -267,7 +278,7 @@ class Devices:
 
         Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
-        device = self._find(owner, label)
+        device = self.find(owner, label)
         if device is None:
             return False
         check_label(new)
@@ -288,31 +299,26 @@ class Devices:
 
     def connected_as(self, label: str, owner: str) -> str:
         """Return the label that this device keeps until its next connection; empty if it has no other one."""
-        device = self._find(owner, label)
+        device = self.find(owner, label)
         return "" if device is None else device.connected_as
-
-    def label_now(self, label: str, owner: str) -> str:
-        """Return the label under which this device is connected, or may come back; empty if neither."""
-        device = self._find(owner, label)
-        return "" if device is None else device.label_now
 
     async def find_token(self, label: str, owner: str) -> str | None:
         """Return the hash of the token that this device connected with last. Empty: unknown; None: no such device."""
         if owner in self._stale:
             await self._read_again(owner)
-        device = self._find(owner, label)
+        device = self.find(owner, label)
         return None if device is None else device.token
 
     def find_sharing(self, label: str, owner: str) -> list[str]:
         """Return the labels of the owner's other devices that connected last with the token of this one."""
-        device, owned = self._find(owner, label), self._owners.get(owner)
+        device, owned = self.find(owner, label), self._owners.get(owner)
         if device is None or owned is None or not device.token:
             return []
         return sorted(one.label for one in owned.by_id.values() if one.token == device.token and one is not device)
 
     async def forget(self, label: str, owner: str) -> bool:
         """Forget a device. Return False when the owner has no such device. A connected one is listed until it ends."""
-        device = self._find(owner, label)
+        device = self.find(owner, label)
         if device is None:
             return False
         if device.label_now:
@@ -325,7 +331,7 @@ class Devices:
 
     async def mark_seen(self, label: str, owner: str) -> bool:
         """Note that a person has seen the changed tools. Return False when the owner has no such device."""
-        device = self._find(owner, label)
+        device = self.find(owner, label)
         if device is None:
             return False
         if device.changed:
@@ -335,6 +341,9 @@ class Devices:
         return True
 
     # Inside.
+
+    def _make(self, device_id: str, label: str, name: str, last_seen: float) -> KnownDevice:
+        return KnownDevice(device_id, label, name, last_seen, tools=self._none, gone=self._none)
 
     def _notice(self, device: KnownDevice) -> str:
         keeper = self._keeper(device.kept_label)
@@ -349,13 +358,8 @@ class Devices:
 
     def _find_by_current_label(self, owner: str, label: str) -> KnownDevice | None:
         """Return the device that uses this label now."""
-        owned = self._owners.get(owner)
-        device = None if owned is None else owned.by_label.get(label)
+        device = self.find(owner, label)
         return device if device is not None and label and device.label_now == label else None
-
-    def _find(self, owner: str, label: str) -> KnownDevice | None:
-        owned = self._owners.get(owner)
-        return None if owned is None else owned.by_label.get(label)
 
     def _note_seen(self, owner: str, device: KnownDevice, *, is_changed: bool = False) -> None:
         """Note that the device is here now. That alone is stored at most once a minute."""

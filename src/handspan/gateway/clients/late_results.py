@@ -2,38 +2,24 @@
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.store import Ledger
 from handspan.core.tasks import Tasks
 from handspan.gateway.clients.peer import Peer
-from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
+
+if TYPE_CHECKING:  # loaded only with other nodes
+    from handspan.sources.nodes.mirror import Mirror
 
 _log = logging.getLogger(__name__)
 
 
-class LateClient(Protocol):
-    """A client whose answer came too late: one that is connected here, or to another node."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def can(self) -> frozenset[str]: ...
-    @property
-    def calls(self) -> RemoteCalls: ...
-
-
-TakeLate = Callable[[LateClient, ResultFrame | FailureFrame], None]
-"""Takes a result that no call waits for, with its client."""
+LateClient: TypeAlias = "Peer | Mirror"
+"""A client whose answer came too late: one that is connected here, or to another node."""
 
 
 class LateResults:
@@ -60,10 +46,14 @@ class LateResults:
         await self._tasks.wait()
 
     async def _note(self, client: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        """Store a late result beside its call, and let the client forget it."""
         try:
             record = await self._ledger.find(frame.call)
-            if record is not None and not _is_callee(client, record):
-                _log_foreign_result(client, record)
+            origin = None if record is None else record.tool.origin
+            if record is not None and (origin is None or origin.connection != client.id):  # SPEC W6
+                who = client.label or f"session {client.session}"
+                text = "A result of %r for the call %s of %r was dropped: that call was sent to another client."
+                _log.warning(text, who, record.id, record.name)
             elif record is not None and "resume" in client.can:
                 if record.state != "done" or self._ledger.unwritten(frame.call) is not None:
                     _pass_on(client, frame)
@@ -73,21 +63,6 @@ class LateResults:
                 client.calls.acknowledge(frame.call)
         except HandspanError as error:
             _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
-
-
-def _is_callee(client: LateClient, record: CallRecord) -> bool:
-    """Whether the call was sent to this client (SPEC W6)."""
-    origin = record.tool.origin
-    return origin is not None and origin.connection == client.id
-
-
-def _log_foreign_result(client: LateClient, record: CallRecord) -> None:
-    _log.warning(
-        "A result of %r for the call %s of %r was dropped: that call was sent to another client.",
-        client.label or f"session {client.session}",
-        record.id,
-        record.name,
-    )
 
 
 def _pass_on(client: LateClient, frame: ResultFrame | FailureFrame) -> None:

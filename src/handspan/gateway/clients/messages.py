@@ -11,7 +11,7 @@ from handspan.core.channels import OutgoingMessage
 from handspan.core.nodes import Nodes
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.live import Live
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 _WAIT_SECONDS: Final = 2.0
 """Seconds that another node may take to say that it has shown a message."""
@@ -26,9 +26,6 @@ class ClientMessages:
         self._live = live
         self._peers = peers
         self._waiting: dict[str, asyncio.Event] = {}
-
-    def open(self) -> None:
-        """Begin to show what is posted, here or on another node."""
         self._bus.subscribe(MessagePosted, self._on_posted)
         self._bus.subscribe(MessageShown, self._on_shown)
 
@@ -40,7 +37,7 @@ class ClientMessages:
         try:
             self._bus.publish(MessagePosted(message.owner, message_id, *about))  # runs the listeners of this node
             if not shown.is_set():
-                await self._nodes.wait_for(shown, _WAIT_SECONDS)
+                await self._nodes.pause(_WAIT_SECONDS, shown)
         finally:
             del self._waiting[message_id]
         return shown.is_set()

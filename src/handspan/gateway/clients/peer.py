@@ -1,8 +1,9 @@
 """One client across its connections, as this node knows it (ws.md 6, 7)."""
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -10,19 +11,16 @@ from handspan.core.principals import Principal
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
-from handspan.wire.ws import encode
-from handspan.wire.ws_frames import (
-    Abort,
-    AnswerFrame,
-    FailureFrame,
-    LoginStart,
-    PermissionAnswer,
-    ProgressFrame,
-    Regenerate,
-    ResultFrame,
-    Say,
-    ServerFrame,
-)
+from handspan.wire.ws import ServerFrame, encode
+from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame, ToolsRegistered
+
+if TYPE_CHECKING:  # loaded with the first chat client, and with the first other node
+    from handspan.gateway.clients.chat import ChatConnection
+    from handspan.sources.nodes.relay import Relay
+
+NORMAL_CLOSES: Final = frozenset((1000, 1001))
+"""Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
+_log = logging.getLogger(__name__)
 
 
 class PeerSocket(Protocol):
@@ -35,71 +33,8 @@ class PeerSocket(Protocol):
     def check_alive(self, seconds: float, then: Callable[[], None]) -> None: ...
 
 
-class PeerChat(Protocol):
-    """The conversation of a chat client."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn runs that the client began."""
-        ...
-
-    def say(self, frame: Say) -> None:
-        """Answer a message of the client in a turn."""
-        ...
-
-    def take(self, frame: Abort | Regenerate | AnswerFrame | LoginStart) -> None:
-        """Do what the client asks for, other than `say`."""
-        ...
-
-    def up(self, last_event: int | None) -> None:
-        """Send the client what it missed: its link is back."""
-        ...
-
-    def catch_up(self) -> None:
-        """Send a new client the events of the round that runs."""
-        ...
-
-    def down(self) -> None:
-        """Note that the link is gone; the peer may come back."""
-        ...
-
-    def end(self) -> None:
-        """Stop listening: the peer will not come back."""
-        ...
-
-
-class Relayed(Protocol):
-    """The connection of a client, as other nodes use it (`sources/nodes/relay.py`)."""
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether a call of another node waits for the client."""
-        ...
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether another node waits for the client."""
-        ...
-
-    def take_answer(self, frame: ResultFrame | FailureFrame) -> bool:
-        """Pass on the answer to a call of another node. Return False when there is no such call."""
-        ...
-
-    def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
-        """Keep the answer to a call that another node has, and has not asked for on this connection yet."""
-        ...
-
-    def take_progress(self, frame: ProgressFrame) -> bool:
-        """Pass on the progress of a call of another node. Return False when there is no such call."""
-        ...
-
-    def take_permission(self, frame: PermissionAnswer) -> bool:
-        """Pass on the answer to a question of another node. Return False when there is no such question."""
-        ...
-
-
 class NoRelay:
-    """Implements `Relayed` for a client that no other node uses."""
+    """In place of a `Relay`, for a client that no other node uses."""
 
     has_calls = is_awaited = False
 
@@ -120,6 +55,8 @@ class NoRelay:
 
 
 NO_RELAY: Final = NoRelay()
+Relayed: TypeAlias = "Relay | NoRelay"
+"""The connection of a client, as other nodes use it."""
 
 
 class FormerKey(Struct, frozen=True):
@@ -131,59 +68,31 @@ class FormerKey(Struct, frozen=True):
     name: str
 
 
-class Peer:
+class Peer(Struct, eq=False):
     """One client, over all its connections."""
 
-    __slots__ = (
-        "calls",
-        "chat",
-        "former",
-        "grace",
-        "id",
-        "is_moving",
-        "label",
-        "questions",
-        "relay",
-        "role",
-        "session",
-        "socket",
-        "token",
-        "tools",
-        "who",
-    )
+    id: str
+    who: Principal
+    former: FormerKey
+    """How a program that is started in its place is known."""
+    role: str
+    label: str
+    session: str
+    calls: RemoteCalls
+    questions: RemoteQuestions | None
+    tools: RemoteTools
+    socket: PeerSocket | None = None
+    chat: "ChatConnection | None" = None
+    grace: asyncio.TimerHandle | None = None
+    """Ends a client that does not come back; None while it is connected."""
+    is_moving: bool = False
+    """Whether this node has sent the client to another node, where it is expected: its tools stay meanwhile."""
+    relay: Relayed = NO_RELAY
 
-    def __init__(
-        self,
-        peer_id: str,
-        who: Principal,
-        former: FormerKey,
-        *,
-        role: str,
-        label: str,
-        session: str,
-        calls: RemoteCalls,
-        questions: RemoteQuestions | None,
-        tools: RemoteTools,
-    ) -> None:
-        self.id = peer_id
-        self.who = who
-        self.token = former.token
+    @property
+    def token(self) -> str:
         """The hash of its access token."""
-        self.role = role
-        self.label = label
-        self.session = session
-        self.former = former
-        """How a program that is started in its place is known."""
-        self.socket: PeerSocket | None = None
-        self.chat: PeerChat | None = None
-        self.grace: asyncio.TimerHandle | None = None
-        """Ends a client that does not come back; None while it is connected."""
-        self.is_moving = False
-        """Whether this node has sent the client to another node, where it is expected: its tools stay meanwhile."""
-        self.calls = calls
-        self.questions = questions
-        self.relay: Relayed = NO_RELAY
-        self.tools = tools
+        return self.former.token
 
     @property
     def can(self) -> frozenset[str]:
@@ -238,3 +147,38 @@ class Peer:
         if self.chat is not None:
             self.chat.end()
             self.chat = None  # each would keep the other in memory
+
+
+# Lines of the log.
+
+
+def log_arrival(peer: Peer, notice: str, *, is_back: bool) -> None:
+    """Log that a client has connected, or has come back, and why a device has another label than it asked for."""
+    if notice:
+        _log.warning("%s: %s", _name(peer), notice, extra=_about(peer, "connected"))
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("%s %s", _name(peer), "is back" if is_back else "connected", extra=_about(peer, "connected"))
+
+
+def log_departure(peer: Peer, code: int) -> None:
+    """Log that a client's connection is gone, with its close code."""
+    if _log.isEnabledFor(logging.INFO):
+        waits = "" if peer.grace is None or code in NORMAL_CLOSES else ", and may come back"
+        _log.info("%s disconnected (%d)%s", _name(peer), code, waits, extra=_about(peer, "disconnected"))
+
+
+def log_offer(peer: Peer, registered: ToolsRegistered) -> None:
+    """Log how many tools a client offers, and which of them were refused, and why."""
+    if _log.isEnabledFor(logging.INFO):
+        tools = "1 tool" if registered.registered == 1 else f"{registered.registered} tools"
+        _log.info("%s offers %s", _name(peer), tools, extra=_about(peer, "tools"))
+    for one in registered.rejected:
+        _log.warning("%s: its tool %r was refused: %s", _name(peer), one.name, one.reason, extra=_about(peer, "tools"))
+
+
+def _name(peer: Peer) -> str:
+    return f"device {peer.label}" if peer.role == "device" else f"chat in {peer.session}"
+
+
+def _about(peer: Peer, event: str) -> dict[str, str]:
+    return {"event": event, "role": peer.role, "label": peer.label, "session": peer.session, "owner": peer.who.owner}

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from handspan.core.bus import DeviceChanged, ToolsChanged
 from handspan.core.nodes import Nodes
-from handspan.core.principals import Origin, Principal, ToolScope
+from handspan.core.principals import Origin, Principal
 from handspan.core.values import Json
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.peer import NO_RELAY, FormerKey, Peer, PeerSocket, Relayed
+from handspan.gateway.clients.peer import NO_RELAY, NORMAL_CLOSES, FormerKey, Peer, PeerSocket, Relayed
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.registry.name_rights import DisplacedTool
@@ -21,17 +21,11 @@ from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferRules, SchemaCache, SessionOffers
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
-from handspan.sources.ws.tools import RemoteTools, Waiting
+from handspan.sources.ws.tools import RemoteTools, Waiting, place_of_tools
 from handspan.wire.ws import shared_capabilities
-from handspan.wire.ws_frames import (
-    Connect,
-    DeviceNotes,
-    ToolsWithdrawn,
-)
+from handspan.wire.ws_frames import Connect, DeviceNotes, ToolsWithdrawn
 
 GONE: Final = "The client disconnected"
-NORMAL_CLOSES: Final = frozenset((1000, 1001))
-"""Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
 _COME_BACK: Final = 1012
@@ -41,28 +35,30 @@ _REPLACED: Final = 4001
 """The close code for the older of two connections of a client: it must not be opened again (ws.md 9.2)."""
 
 
-class ClientNodes(Nodes, Protocol):
-    """All nodes, each of which knows the clients of all."""
-
-    def take(self, peer_id: str) -> Waiting:
-        """Return what is here of a client that was connected to another node: its calls, questions and tools."""
-        ...
+class ClientRegister(Protocol):
+    """Tells the other nodes of the clients of this one."""
 
     def arrive(self, peer: Peer, frame: Connect) -> Relayed:
         """Tell the others that this client is connected here now. Return the connection as they use it."""
-        ...
 
     def offer(self, peer: Peer) -> None:
         """Tell the others that the tools of this client have changed."""
-        ...
 
     def leave(self, peer: Peer) -> None:
         """Tell the others that the connection of this client is gone."""
-        ...
 
     def end(self, peer: Peer, why: str) -> None:
         """Tell the others that this client will not come back."""
-        ...
+
+
+class ClientNodes(Nodes, Protocol):
+    """All nodes, each of which knows the clients of all."""
+
+    @property
+    def client_rows(self) -> ClientRegister: ...
+
+    def take(self, peer_id: str) -> Waiting:
+        """Return what is here of a client that was connected to another node: its calls, questions and tools."""
 
 
 class PeerArrival(Struct, frozen=True):
@@ -112,11 +108,6 @@ class Peers:
         """Whether new connections are accepted."""
         return self.is_open and not self._nodes.is_draining and not self._nodes.is_cut_off
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles in which clients may connect here."""
-        return self._nodes.roles
-
     def find(self, peer_id: str) -> Peer | None:
         """Return the peer of this id."""
         return self._peers.get(peer_id)
@@ -134,15 +125,15 @@ class Peers:
         if known is not None:
             self._come_back(known)
             known.calls.capabilities = can
-            known.relay = self._nodes.arrive(known, frame)
-            return PeerArrival(known, True)
+            known.relay = self._nodes.client_rows.arrive(known, frame)
+            return PeerArrival(known, resumed=True)
         key = FormerKey(who.owner, token, frame.label or "", frame.device_name or "")
         if peer_id is None:
             self._end_former(key)
-        peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, key, session)
+        peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, key=key, session=session)
         if peer_id is not None:
             self._unfinished.take_over(peer_id, peer.calls)
-        peer.relay = self._nodes.arrive(peer, frame)
+        peer.relay = self._nodes.client_rows.arrive(peer, frame)
         return PeerArrival(peer, peer_id is not None)
 
     def conflicting_clients(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
@@ -159,7 +150,10 @@ class Peers:
         peer.is_moving = peer.is_moving and comes_back
         self._take_down(peer)
         if comes_back:
-            self._begin_grace(peer)
+            why = f"{GONE} and did not come back"
+            peer.grace = asyncio.get_running_loop().call_later(self.grace, self.end, peer, why)
+            if peer.role == "device":
+                self._left.setdefault(peer.former, []).append(peer)
         else:
             self.end(peer, GONE)
 
@@ -209,11 +203,11 @@ class Peers:
         """End the peer and close its connection. It can't come back."""
         _log.info("the client %s was sent away: %s", peer.label or peer.session, reason)
         socket, why = peer.socket, f"The client was sent away ({reason})"
-        self._end_elsewhere(peer, why)
+        self._end_elsewhere(peer, why)  # first: after `_take_down`, the other nodes would wait for the client
         if socket is not None:
             self._take_down(peer)
         self.end(peer, why)
-        if socket is not None:
+        if socket is not None:  # last: the close must find nothing of the peer any more
             socket.close(1008, reason)
 
     def stop(self) -> None:
@@ -274,19 +268,18 @@ class Peers:
         self._devices.describe(peer.who.owner, peer.label, notes)
         self._bus.publish(DeviceChanged(peer.who.owner))
 
-    def publish_tools(self, peer: Peer) -> list[str]:
-        """Publish that the peer's tools have changed. Return those whose definition has changed (SPEC T5)."""
-        self._nodes.offer(peer)
+    def publish_tools(self, peer: Peer) -> None:
+        """Publish that the peer's tools have changed."""
+        self._nodes.client_rows.offer(peer)
         self._bus.publish(ToolsChanged(peer.who.owner))
-        if peer.role != "device":
-            return []
-        tools = peer.tools
-        return self._devices.record_offer(peer.who.owner, peer.label, tools.fingerprints(), tools.rejected)
+        if peer.role == "device":
+            tools = peer.tools
+            self._devices.record_offer(peer.who.owner, peer.label, tools.fingerprints(), tools.rejected)
 
     def _take_down(self, peer: Peer) -> None:
         """Drop the peer's link now, before the socket is closed."""
         peer.down()
-        self._nodes.leave(peer)
+        self._nodes.client_rows.leave(peer)
         peer.relay = NO_RELAY
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
@@ -295,16 +288,11 @@ class Peers:
 
     def _end_elsewhere(self, peer: Peer, why: str) -> None:
         """Tell the other nodes that this client will not come back."""
-        self._nodes.end(peer, why)
+        self._nodes.client_rows.end(peer, why)
         peer.relay = NO_RELAY
 
-    def _begin_grace(self, peer: Peer) -> None:
-        """Keep a peer whose link is closed for a while: it may come back."""
-        peer.grace = asyncio.get_running_loop().call_later(self.grace, self.end, peer, f"{GONE} and did not come back")
-        if peer.role == "device":
-            self._left.setdefault(peer.former, []).append(peer)
-
     def _stop_grace(self, peer: Peer) -> None:
+        """Wait no more for this peer to come back."""
         if peer.grace is None:
             return
         peer.grace.cancel()
@@ -349,22 +337,12 @@ class Peers:
             self._schemas,
             self._rules,
             calls,
-            questions,
-            Origin("device", label, peer_id) if is_device else Origin("remote", session, peer_id),
-            ToolScope("owner", who.owner) if is_device else ToolScope("session", session),
-            label if is_device and frame.prefix else "",
-            None if is_device else self._offers,
+            *place_of_tools(frame.role, label, session, peer=peer_id, owner=who.owner, prefix=bool(frame.prefix)),
+            questions=questions,
+            earlier=None if is_device else self._offers,
         )
         peer = self._peers[peer_id] = Peer(
-            peer_id,
-            who,
-            key,
-            role=frame.role,
-            label=label,
-            session=session,
-            calls=calls,
-            questions=questions,
-            tools=tools,
+            peer_id, who, key, frame.role, label=label, session=session, calls=calls, questions=questions, tools=tools
         )
         if before.tools is not None:
             tools.take_over(before.tools)

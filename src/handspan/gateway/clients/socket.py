@@ -22,7 +22,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from handspan.config.settings import ConnectionLimits
+from handspan.config.gateway_settings import ConnectionLimits
 from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.wire.frame_splitter import FrameSplitter
 from handspan.wire.ws import is_utf8
@@ -92,7 +92,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         except Exception:  # the application's own code: the connection is answered and closed below
             _log.exception("A WebSocket connection could not be opened")
         if self._receiver is None:
-            self.send_500_response()
+            self.send_500_response()  # does nothing if the application has answered, as with a refusal
             self.transport.close()
 
     # In.
@@ -126,7 +126,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._splitter = None
 
     def _count_frames(self, count: int, fragments: int) -> None:
-        """Read more slowly from a client that sends too many frames; close it when it goes on (ws.md 2.7)."""
+        """Read more slowly from a client that sends too many frames; close it when it goes on (ws.md 2.7).
+
+        `count`: how many came just now that are no whole text messages. `fragments`: those of the unfinished message.
+        """
         if not count or self.close_sent:
             return
         rate, now = self.frame_limits.frames_per_second, self.loop.time()
@@ -262,6 +265,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._resuming = self.loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
+        """Read on, once the pause is over; first what came meanwhile."""
         left = self._paused_until - self.loop.time()
         if left > 0:
             self._resuming = self.loop.call_later(left, self._resume)

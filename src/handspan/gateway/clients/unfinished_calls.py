@@ -91,7 +91,7 @@ class UnfinishedCalls:
         return records
 
     @property
-    def awaited(self) -> Sequence[str]:
+    def awaited_peers(self) -> Sequence[str]:
         """The ids of the peers that calls wait for."""
         return tuple(self._calls)
 
@@ -157,8 +157,16 @@ class UnfinishedCalls:
             await self._resume_turn(record.session, record.owner)
 
     async def _result(self, call: RemoteCall, record: CallRecord) -> ToolResult:
-        who = Principal(record.owner)
-        ctx = ToolContext(record.id, who, record.session, None, no_progress, self._artifacts, self._workspace)
+        """Return the result of a call that goes on, once its client answers."""
+        ctx = ToolContext(
+            record.id,
+            Principal(record.owner),
+            record.session,
+            None,
+            progress=no_progress,
+            artifacts=self._artifacts,
+            workspace=self._workspace,
+        )
         try:
             return await read_outcome(await self._answer_after_login(call, record), record.name, ctx)
         except ToolError as error:
@@ -172,8 +180,8 @@ class UnfinishedCalls:
         if calls is None or not calls.wants_login(answer):
             return answer
 
-        async def ask(asked: ToolQuestion) -> Answer:
-            answer = await self._questions.ask(_question(record, asked, call.retry))
+        async def ask(tool_question: ToolQuestion) -> Answer:
+            answer = await self._questions.ask(_question(record, tool_question, call.retry))
             if answer.decision == "allow":
                 await self._prolong(record)
             return answer
@@ -181,7 +189,7 @@ class UnfinishedCalls:
         try:
             with self._waits_for_person():
                 deadline = partial(self._set_deadline, call, _allowance(record))
-                return await await_login(answer, call, calls, record.name, ask, deadline)
+                return await await_login(answer, call, calls, record.name, ask=ask, deadline=deadline)
         finally:
             self._cancel_timer(call)
             calls.forget(call)
@@ -224,8 +232,10 @@ class UnfinishedCalls:
 
     async def _open_logins(self, owners: Set[str]) -> dict[str, Question]:
         """Return the open questions for a login, by the id of their call."""
-        asked = [one for owner in owners for one in await self._questions.open_for(owner=owner)]
-        return {question.call_id: question for question in asked if question.kind == "login" and question.call_id}
+        open_questions = [one for owner in owners for one in await self._questions.open_for(owner=owner)]
+        return {
+            question.call_id: question for question in open_questions if question.kind == "login" and question.call_id
+        }
 
 
 def _lose(call: RemoteCall) -> None:
@@ -237,19 +247,20 @@ def _allowance(record: CallRecord) -> float:
     return QUESTION_TIMEOUT if record.expires_at is None else max(1.0, record.expires_at - record.at)
 
 
-def _question(record: CallRecord, asked: ToolQuestion, retry: int) -> Question:
+def _question(record: CallRecord, tool_question: ToolQuestion, retry: int) -> Question:
+    """Return the question whether the person will log in, for a call that goes on after a restart."""
     return Question(
         id=f"{record.id}/login/again/{retry}",
-        kind=asked.kind,
+        kind=tool_question.kind,
         call_id=record.id,
         tool=record.name,
         arguments=record.arguments if isinstance(record.arguments, dict) else {},
-        subject=asked.subject,
+        subject=tool_question.subject,
         owner=record.owner,
         session=record.session,
         fingerprint="",
         expires_in=QUESTION_TIMEOUT,
-        action=asked.action,
+        action=tool_question.action,
         agent=record.agent,
     )
 

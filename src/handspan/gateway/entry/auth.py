@@ -38,22 +38,6 @@ from handspan.gateway.entry.tokens import (
 )
 from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
 
-__all__ = [
-    "ADMIN",
-    "INSIDE",
-    "SCOPES",
-    "Admitted",
-    "Auth",
-    "TokenScope",
-    "check_agent",
-    "is_let_in",
-    "is_open",
-    "let_in",
-    "log_refusal",
-    "may",
-    "unauthorized",
-]
-
 SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "tools", "admin")
 ADMIN: Final[TokenScope] = "admin"
 PAGE_LABEL: Final = "page"
@@ -128,8 +112,18 @@ class Admitted(Struct, frozen=True):
 
     def require(self, scope: TokenScope) -> None:
         """Raise `Refusal` when the token lacks this scope."""
-        if not self.may(scope):
-            raise Refusal(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
+        if self.may(scope):
+            return
+        text = f"This token lacks the scope {scope!r}: use one that has it."
+        if scope in self.who.scopes:  # SPEC F1
+            bound = ", ".join(self.who.agents)
+            text = f"This token is bound to an agent ({bound}), and good for /v1 alone: use one that is not bound."
+        raise Refusal(403, "forbidden", text)
+
+    def require_front(self) -> None:
+        """Raise `Refusal` when the token may not talk to agents at a front, where one bound to agents may, too."""
+        if "chat" not in self.who.scopes:
+            self.require("chat")
 
 
 def check_agent(who: Principal, name: str) -> None:
@@ -139,19 +133,21 @@ def check_agent(who: Principal, name: str) -> None:
 
 
 def may(who: Principal, scope: TokenScope) -> bool:
-    """Whether the principal has this scope. `admin` has them all, and `chat` can do what `tools` can."""
-    return scope in who.scopes or ADMIN in who.scopes or (scope == "tools" and "chat" in who.scopes)
+    """Whether the principal has this scope. `admin` has them all, and `chat` can do what `tools` can.
+
+    A token with `chat` that is bound to agents talks to them at the fronts alone (SPEC F1).
+    """
+    has_chat = "chat" in who.scopes and not who.agents
+    if scope == "chat":
+        return has_chat or ADMIN in who.scopes
+    return scope in who.scopes or ADMIN in who.scopes or (scope == "tools" and has_chat)
 
 
 class Auth:
     """Admits requests by their tokens. Call `open` before the first request."""
 
     def __init__(
-        self,
-        settings: Settings,
-        tokens: TokenBook,
-        nodes: Nodes,
-        clock: Callable[[], float] = time.time,
+        self, settings: Settings, tokens: TokenBook, nodes: Nodes, clock: Callable[[], float] = time.time
     ) -> None:
         """All nodes learn of every token that is revoked here."""
         self.host_policy = HostPolicy(settings.gateway)
@@ -166,7 +162,7 @@ class Auth:
         self._state = settings.state
         self._bus = nodes.bus
         self._clock = clock
-        self.tries = TryLimit(10, 60.0, 300.0, clock=clock, share=partial(nodes.share_tries, "token"))
+        self.tries = TryLimit(10, 60.0, 300.0, clock=clock, share=partial(nodes.work.share_tries, "token"))
         self._nodes = nodes
 
     async def open(self) -> None:
@@ -216,7 +212,7 @@ class Auth:
             return inside
         presented = find_token(scope)
         if presented is None:
-            raise unauthorized()
+            raise unauthorized_refusal()
         if presented.via == "cookie":
             self._check_own_page(scope)
         address = address_of(scope)
@@ -226,7 +222,7 @@ class Auth:
         if record is None:
             self._check_tries(address)
             self.tries.note(address)
-            raise unauthorized()
+            raise unauthorized_refusal()
         await self._nodes.follow(record.owner)
         renews = presented.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
         return Admitted(Principal(record.owner, record.scopes), record.hash, presented.via, renews)
@@ -254,7 +250,7 @@ class Auth:
     def refuse_revoked(self, admitted: Admitted) -> None:
         """Raise `Refusal` when the token was revoked after the request was admitted: for slow requests."""
         if admitted.token in self._revoked_lately:
-            raise unauthorized()
+            raise unauthorized_refusal()
 
     def reset_tries(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
@@ -280,7 +276,8 @@ class Auth:
         except StoreError:
             if presented.via != "cookie" and is_same(self._operator_hash, token_hash):
                 # The operator can ask what is wrong with the store (`handspan doctor`).
-                return Token(token_hash, OPERATOR.owner, OPERATOR.scopes, OPERATOR_LABEL, 0.0, None, None)
+                owner, scopes = OPERATOR.owner, OPERATOR.scopes
+                return Token(token_hash, owner, scopes, OPERATOR_LABEL, created=0.0, last_seen=None, revoked=None)
             raise Refusal(503, "unavailable", "Tokens can't be looked up at the moment: try again later.", 5) from None
         return record
 
@@ -382,7 +379,7 @@ def _label(given: str) -> str:
     return f"{label} (device)" if is_operator_label(label) or label == PAGE_LABEL else label
 
 
-def unauthorized() -> Refusal:
+def unauthorized_refusal() -> Refusal:
     """Return the refusal for a missing and for an invalid token: the text is the same."""
     text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
     return Refusal(401, "unauthorized", text)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from starlette.types import Scope
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.gateway_settings import GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.gateway.http.refusals import Refusal
 from handspan.net.urls import DEFAULT_PORTS, parse_host, parse_port
@@ -145,6 +145,7 @@ def is_local(address: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _counted_address(text: str) -> str:
+    """Return the address whose guesses are counted: of IPv6 the network, in which a client has many."""
     address = ip_address(_normal_address(text)) if _is_address(text) else None
     if address is None:
         return text
@@ -197,6 +198,7 @@ def _read_authority(text: str) -> Authority | None:
 
 
 def _origin(text: str) -> WebOrigin:
+    """Return the parts of an origin. Raises `ValueError` for text that is none."""
     parts = re.fullmatch(_ORIGIN, text.lower())
     if parts is None:
         raise ValueError(f"{text!r} is not an origin")

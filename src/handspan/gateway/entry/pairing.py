@@ -62,13 +62,13 @@ class Pairing:
     def __init__(self, auth: Auth, nodes: Nodes, clock: Callable[[], float] = time.time) -> None:
         self._auth = auth
         self._codes = nodes.codes
-        self.tries = TryLimit(10, 60.0, clock=clock, share=partial(nodes.share_tries, "pairing"))
+        self.tries = TryLimit(10, 60.0, clock=clock, share=partial(nodes.work.share_tries, "pairing"))
 
     async def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
         """Make a pairing code for a device of this owner, valid for five minutes on every node. Raises `StoreError`."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
-        await self._add(_CODE, digits, who.owner, scopes, CODE_SECONDS)
+        await self._add(EntryCode(hash_of(digits), _CODE, who.owner, scopes), CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
     async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> NewAccess:
@@ -94,7 +94,7 @@ class Pairing:
     async def new_link(self, who: Principal) -> str:
         """Return the code of a link that signs in one browser as this person for ten minutes. Raises `StoreError`."""
         code = new_token()
-        await self._add(_LINK, code, who.owner, who.scopes, LINK_SECONDS)
+        await self._add(EntryCode(hash_of(code), _LINK, who.owner, who.scopes), LINK_SECONDS)
         return code
 
     async def sign_in(self, code: str) -> str | None:
@@ -102,8 +102,8 @@ class Pairing:
         found = await self._codes.take(hash_of(code), _LINK)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
-    async def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
-        await self._codes.add(EntryCode(hash_of(code), kind, owner, scopes), seconds, _WRONG_TRIES, _MAX_CODES)
+    async def _add(self, code: EntryCode, seconds: float) -> None:
+        await self._codes.add(code, seconds, _WRONG_TRIES, _MAX_CODES)
 
     async def _count_wrong(self, digits: str) -> None:
         """Count a wrong code against every open one. A typing error does not count."""
@@ -111,9 +111,13 @@ class Pairing:
             await self._codes.count_wrong(_CODE)
 
 
-def pairing_url(base: str, code: str) -> str:
-    """Return the address that a phone scans. Browsers do not send the part after `#`, so no log has the code."""
-    return f"{base}/device#code={code}"
+def pairing_url(base: str, code: str, pin: str | None = None) -> str:
+    """Return the address that a phone scans. Browsers do not send the part after `#`, so no log has the code.
+
+    With the pin of the gateway's own root a client can fetch that root and know that it is the right one.
+    """
+    root = "" if pin is None else f"root={pin}&"
+    return f"{base}/device#{root}code={code}"
 
 
 def sign_in_url(base: str, code: str) -> str:

@@ -77,6 +77,7 @@ def _of_header(scope: Scope) -> str:
 
 
 def _of_subprotocols(scope: Scope) -> str:
+    """Return the token among the subprotocols that a WebSocket offers: browsers can send it nowhere else."""
     offered = [
         entry.strip()
         for name, value in scope["headers"]
@@ -95,6 +96,7 @@ def _of_query(scope: Scope) -> str:
 
 
 def _of_cookie(scope: Scope) -> str:
+    """Return the token in our cookie; empty without one."""
     name = f"{_cookie_name(scope)}=".encode()
     for key, value in scope["headers"]:
         if key == b"cookie":

@@ -12,7 +12,6 @@ from handspan.core.errors import StoreError
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.envelope import refusal_of
 from handspan.gateway.graph.listener import INTERRUPTED, MODEL, TOOLS
-from handspan.gateway.graph.runs import RunState
 from handspan.gateway.http.refusals import log_own_fault
 from handspan.wire.graph.answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
 from handspan.wire.graph.faults import error_code
@@ -78,12 +77,15 @@ class ChunkWriter:
         """`began` gets the thread when the run begins; `place` is filled then. `questions`: the client shows them."""
         self._shows_questions = questions
         self._passes = _LETS_THROUGH[granularity]
+        self.wants_state = "state" in self._passes
+        """Whether the client wants the state of the thread at the end."""
         self._send = send
         self._began = began
         self._place = place or RunLocation()
         self._ends = False
         """Whether chunks are held back."""
-        self._sent = False
+        self.has_begun = False
+        """Whether something was sent. Then an error has to be a chunk."""
         self._held: list[GraphChunk] = []
 
     def begin(self, thread: str, run: str, is_new: bool) -> None:
@@ -91,11 +93,6 @@ class ChunkWriter:
         self._place.thread, self._place.run, self._place.is_new = thread, run, is_new
         if self._began is not None:
             self._began(thread)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether something was sent. Then an error has to be a chunk."""
-        return self._sent
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
         """Send a `message` chunk."""
@@ -115,21 +112,16 @@ class ChunkWriter:
         """Hold back every chunk from now on, until `finish` or `fail`."""
         self._ends = True
 
-    @property
-    def wants_state(self) -> bool:
-        """Whether the client wants the state of the thread at the end."""
-        return "state" in self._passes
-
-    def finish(self, run: RunState, state: GraphState | None = None, *, always: bool = True) -> None:
+    def finish(self, run: Meta, state: GraphState | None = None, *, always: bool = True) -> None:
         """Send the last chunks, with the run's `meta` (graph.md 7.6). `always`: even if none is held back (7.8)."""
         if not self._held and always:
-            self._held.append(self._end_chunk(run.meta))
+            self._held.append(self._end_chunk(run))
         if state is not None:
             state_chunk = structs.replace(self._place.chunk("state", None, None), state=state)
             self._held.insert(len(self._held) - 1, state_chunk)
         if self._held:
             last = self._held.pop()
-            meta = {**last.metadata, "meta": msgspec.to_builtins(run.meta)}
+            meta = {**last.metadata, "meta": msgspec.to_builtins(run)}
             self._held.append(structs.replace(last, metadata=meta))
         self._flush()
 
@@ -138,7 +130,7 @@ class ChunkWriter:
         if isinstance(error, StoreError):
             self._held.clear()
         self._flush()
-        self._sent = True
+        self.has_begun = True
         self._send(error_chunk(error, self._place))
 
     def _end_chunk(self, meta: Meta) -> GraphChunk:
@@ -163,5 +155,5 @@ class ChunkWriter:
             self._send_chunk(chunk)
 
     def _send_chunk(self, chunk: GraphChunk) -> None:
-        self._sent = True
+        self.has_begun = True
         self._send(_encode(chunk))

@@ -1,6 +1,7 @@
 """The door of the graph API, with the table of its routes. The gateway loads it when the first request comes."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -12,22 +13,21 @@ from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph import about, files, invoke, memories, messages, threads
 from handspan.gateway.graph.envelope import refusal_of, refuse, succeed
-from handspan.gateway.graph.lines import StreamCodec, StreamLines
-from handspan.gateway.graph.parts import GraphParts
-from handspan.gateway.graph.runs import GraphClient, GraphRuns
+from handspan.gateway.graph.request import GraphParts, GraphRequest
+from handspan.gateway.graph.runs import GraphRuns
 from handspan.gateway.graph.socket import GraphSocketDoor
-from handspan.gateway.graph.tool_sets import ToolSets
 from handspan.gateway.http.idempotency import BytesCodec, Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.paths import OPEN_ANSWERS
-from handspan.sources.graph import GraphTools
+from handspan.gateway.runs.client import RunClient
+from handspan.gateway.runs.lines import StreamCodec, StreamLines
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is stored for a client that sends its request again (graph.md 5.6)."""
-GraphWork: TypeAlias = Callable[[GraphParts, GraphClient, AsgiRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
+GraphWork: TypeAlias = Callable[[GraphRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
 """The function of a route. Returns the data of the answer, or a whole response."""
 _THREAD: Final = "/v1/threads/{thread_id}"
 _FILE: Final = "/v1/files/{file_id}"
@@ -65,42 +65,35 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 
 def open_door(gateway: GatewayParts) -> Door:
     """Return the door to everything below `/v1/`, for clients that authentication let in."""
-    app, store, settings, rules = gateway.app, gateway.store, gateway.app.settings.gateway, gateway.offer_rules
-    tools = GraphTools(app.registry, rules, settings.browser_call)
-    tool_sets = ToolSets(store.browser_tools, tools, rules.limits.tools)
-    runs = GraphRuns(store, app.engine, app.artifacts, gateway.sessions, tools, tool_sets)
+    shared = gateway.nodes.work.requests
+    kit = gateway.runs()
+    runs = GraphRuns(gateway, kit)
+    replays = partial(Replays, REPLAY_SECONDS, conflict=_conflict, forgets=StoreError)
     parts = GraphParts(
         gateway=gateway,
         runs=runs,
-        tools=tools,
-        tool_sets=tool_sets,
-        answers=Replays(
-            REPLAY_SECONDS,
-            shared=gateway.nodes.shared_requests("graph"),
-            codec=BytesCodec,
-            conflict=_conflict,
-            forgets=StoreError,
-            size_of=len,
-            limit=1000,
-        ),
-        streams=Replays(
-            REPLAY_SECONDS,
-            shared=gateway.nodes.shared_requests("graph stream"),
+        tools=kit.tools,
+        tool_sets=kit.tool_sets,
+        answers=replays(shared=shared("graph"), codec=BytesCodec, size_of=len, limit=1000),
+        streams=replays(
+            shared=shared("graph stream"),
             codec=StreamCodec,
-            conflict=_conflict,
-            forgets=StoreError,
             size_of=attrgetter("size"),
             wait_for_end=StreamLines.wait_for_last,
             limit=100,
         ),
     )
-    socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.takes_new)
+    socket = GraphSocketDoor(
+        gateway.auth, parts, gateway.offer_rules.limits.backlog_bytes, lambda: gateway.peers.takes_new
+    )
     gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))
     return Door(_router(parts), connect=socket, close=runs.close)
 
 
 def _router(parts: GraphParts) -> Router:
+    """Return the table of all routes, with the words of this door for refusals."""
+
     def refuse_revoked(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         try:
@@ -119,7 +112,8 @@ def _router(parts: GraphParts) -> Router:
     )
 
     async def read(request: AsgiRequest) -> dict[str, object]:
-        return {"parts": parts, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
+        client = RunClient.of(request.scope["state"]["admitted"])
+        return {"request": GraphRequest(parts, client, request)}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}

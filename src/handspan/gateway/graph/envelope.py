@@ -1,65 +1,23 @@
-"""Requests and answers of the graph API (graph.md 1): path, query and body are read, answers get their envelope.
+"""Answers of the graph API (graph.md 1): those that succeed get their envelope, errors become refusals.
 
-A client gets an answer that it can read, whatever happens. `BodyError` names the place that is wrong (graph.md 1.3).
+A client gets an answer that it can read, whatever happens.
 """
 
-import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from msgspec import Struct
-
 from handspan.agent.refusals import GatewayStops, NoTurnsHere, TurnRefused
 from handspan.core.calls import new_call_id
-from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.http.bodies import read_body
-from handspan.gateway.http.message import AsgiRequest, AsgiResponse
+from handspan.core.errors import ConfigError, InvalidAnswer, StoreError, ToolError
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
-from handspan.wire.graph.envelope import encode_success
-from handspan.wire.graph.faults import BodyError, Faults, quote
+from handspan.gateway.runs.tool_sets import OffersRefused
+from handspan.wire.graph.answers import encode_success
+from handspan.wire.graph.faults import BodyError, Detail
 
-BODY_BYTES: Final = 10 * 1024 * 1024
-"""The largest body: messages hold images."""
-BODY_SECONDS: Final = 30.0
-MAX_LISTED: Final = 1000
-"""The most entries of one list."""
-_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
-
-
-class Paging(Struct, frozen=True):
-    """The part of a list that a request asks for."""
-
-    search: str
-    offset: int
-    limit: int
-
-
-def read_paging(request: AsgiRequest) -> Paging:
-    """Return the part of a list that the query asks for."""
-    faults, query = Faults(), request.query_params
-    offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
-    limit = _number(query.get("limit", "100"), "limit", 1, MAX_LISTED, faults)
-    faults.raise_if_any()
-    return Paging(query.get("search", ""), offset, limit)
-
-
-async def read_body_bytes(request: AsgiRequest) -> bytes:
-    """Return the whole body. Raises `Refusal` when it is too large or comes too slowly."""
-    return await read_body(request, BODY_BYTES, BODY_SECONDS)
-
-
-def path_id(request: AsgiRequest, name: str) -> str:
-    """Return the id in the path under this name. Raises `BodyError` when it is blank."""
-    given: str = request.path_params[name]
-    faults = Faults()
-    if not given.strip():
-        faults.add(("path", name), "It is blank: send the id.")
-    faults.raise_if_any()
-    return given
 
 
 def succeed(data: object) -> AsgiResponse:
@@ -80,6 +38,8 @@ def refusal_of(error: Exception) -> Refusal:
     match error:
         case Refusal():
             return error
+        case OffersRefused(wrong=wrong):
+            return refusal_of(BodyError([_tool_detail(place, text) for place, text in wrong]))
         case BodyError(details=details):
             return Refusal(422, "VALIDATION_ERROR", str(error), details=details)
         case GatewayStops():
@@ -94,28 +54,19 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(404, "RESOURCE_NOT_FOUND", error.message)
         case ToolError(code="busy"):
             return Refusal(409, "GRAPH_BUSY", error.message)
-        case ToolError():
-            return Refusal(422, "VALIDATION_ERROR", error.message)
-        case ConfigError():
+        case ToolError() | ConfigError() | InvalidAnswer():
             return Refusal(422, "VALIDATION_ERROR", str(error))
         case _:
             return Refusal(500, "GRAPH_ERROR", _UNFORESEEN)
 
 
-def _headers(request_id: str, at: str) -> Mapping[str, str]:
+def _tool_detail(place: int | None, text: str) -> Detail:
+    return Detail(["body", "tools", *([] if place is None else [str(place)])], text, "value_error")
+
+
+def _headers(request_id: str, at: str) -> dict[str, str]:
     return {"x-request-id": request_id, "x-timestamp": at, "cache-control": "no-store"}
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def _number(text: str, name: str, low: int, high: int, faults: Faults) -> int:
-    place = ("query", name)
-    if not _WHOLE.fullmatch(text):
-        faults.add(place, f"Send a whole number, not {quote(text)}.", "type_error")
-        return low
-    number = int(text)
-    if not low <= number <= high:
-        faults.add(place, f"{number} is out of range: send {low} to {high}, or leave it out.")
-    return number

@@ -4,27 +4,23 @@ from typing import Final
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import StoreError, ToolError, WireError
-from handspan.gateway.graph.envelope import BODY_SECONDS, path_id
-from handspan.gateway.graph.parts import GraphParts
-from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.graph.request import BODY_SECONDS, GraphRequest
 from handspan.gateway.http.files import NoFile, download, uploaded_file
-from handspan.gateway.http.message import AsgiRequest, AsgiResponse
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
+from handspan.wire.graph.answers import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
 from handspan.wire.graph.faults import BodyError, Detail
-from handspan.wire.graph.files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
 
 _FIELD: Final = "file"
 _MB: Final = 1024 * 1024
 
 
-async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> UploadAnswer:
+async def upload(request: GraphRequest) -> UploadAnswer:
     """Store a file."""
     try:
-        upload_form = await uploaded_file(
-            request, _FIELD, parts.gateway.app.settings.gateway.upload_bytes, BODY_SECONDS
-        )
-        ref = await parts.gateway.artifacts.receive(
-            upload_form.bytes(), owner=client.who.owner, media_type=upload_form.media_type, name=upload_form.name
+        form = await uploaded_file(request.asgi, _FIELD, _limit(request), BODY_SECONDS)
+        ref = await request.parts.artifacts.receive(
+            form.bytes(), owner=request.owner, media_type=form.media_type, name=form.name
         )
     except WireError as error:
         kind = "missing" if isinstance(error, NoFile) else "value_error"
@@ -36,30 +32,34 @@ async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
     )
 
 
-async def file(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
+async def file(request: GraphRequest) -> AsgiResponse:
     """Return the file, or the part that `Range` names. Its headers keep a browser from running it."""
-    return download(request, parts.gateway.artifacts, await _ref(parts, client, request), client.who.owner)
+    return download(request.asgi, request.parts.artifacts, await _ref(request), request.owner)
 
 
-async def file_info(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileAnswer:
+async def file_info(request: GraphRequest) -> FileAnswer:
     """Return the type, size and name of a file."""
-    ref = await _ref(parts, client, request)
+    ref = await _ref(request)
     return FileAnswer(file_id=ref.id, mime_type=ref.media_type, size_bytes=ref.size, filename=ref.name or None)
 
 
-async def file_url(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileUrlAnswer:
+async def file_url(request: GraphRequest) -> FileUrlAnswer:
     """Return the address of a file. Reading it needs the token too."""
-    ref = await _ref(parts, client, request)
+    ref = await _ref(request)
     return FileUrlAnswer(file_id=ref.id, url=_url(ref), mime_type=ref.media_type)
 
 
-async def multimodal(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MultimodalAnswer:
+async def multimodal(request: GraphRequest) -> MultimodalAnswer:
     """Return the largest size of a file."""
-    return MultimodalAnswer(media_max_size_mb=parts.gateway.app.settings.gateway.upload_bytes / _MB)
+    return MultimodalAnswer(media_max_size_mb=_limit(request) / _MB)
 
 
-async def _ref(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ArtifactRef:
-    return await parts.gateway.artifacts.get(path_id(request, "file_id"), owner=client.who.owner)
+def _limit(request: GraphRequest) -> int:
+    return request.parts.app.settings.gateway.upload_bytes
+
+
+async def _ref(request: GraphRequest) -> ArtifactRef:
+    return await request.parts.artifacts.get(request.path_id("file_id"), owner=request.owner)
 
 
 def _url(ref: ArtifactRef) -> str:

@@ -8,31 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.calls import CallRecord
-from handspan.core.messages import (
-    AssistantMessage,
-    CallPart,
-    CallResult,
-    Media,
-    Text,
-    Thinking,
-    Usage,
-    UserMessage,
-)
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Media, Text, Thinking, Usage, UserMessage
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject, strip_all, strip_invisible
+from handspan.gateway.runs.asked import arguments_of
+from handspan.wire.graph import blocks
 from handspan.wire.graph.answers import FunctionView, GraphCallView, GraphMessage, Usages
-from handspan.wire.graph.blocks import (
-    AudioBlock,
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    MediaLocation,
-    ReasoningBlock,
-    RemoteToolCallBlock,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-)
 from handspan.wire.ws import arguments_object
 
 
@@ -73,20 +54,23 @@ class MessageRenderer:
     def user_message(self, number: int, message: UserMessage, at: float) -> GraphMessage:
         """Return a message of a person."""
         content = [
-            TextBlock(part.text) if isinstance(part, Text) else _medium(part.attachment) for part in message.parts
+            blocks.TextBlock(part.text) if isinstance(part, Text) else _medium(part.attachment)
+            for part in message.parts
         ]
         return GraphMessage(message_id=self.id(number), role="user", content=content, timestamp=at)
 
     def reply(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
         """Return a reply of the model, with its calls."""
-        content: list[Block] = []
+        content: list[blocks.Block] = []
         for part in message.parts:
             if isinstance(part, Text):
-                content.append(TextBlock(part.text))
+                content.append(blocks.TextBlock(part.text))
             elif isinstance(part, Thinking):
-                content.append(ReasoningBlock(part.text))
+                content.append(blocks.ReasoningBlock(part.text))
             elif isinstance(part, CallPart):
-                content.append(ToolCallBlock(part.id, self.name(part), arguments_object(part.arguments)))
+                content.append(
+                    blocks.ToolCallBlock(part.id, self.own_name(part.name), arguments_object(part.arguments))
+                )
             elif isinstance(part, Media):
                 content.append(_medium(part.attachment))
         return GraphMessage(
@@ -101,14 +85,14 @@ class MessageRenderer:
 
     def result(self, number: int, place: int, call: CallPart, result: CallResult, at: float) -> GraphMessage:
         """Return the result of a call, with its attachments."""
-        message = self.outcome(number, place, call, result.envelope, at)
+        message = self.outcome(number, place, call, result.envelope, at=at)
         return msgspec.structs.replace(message, content=[*message.content, *map(_medium, result.attachments)])
 
     def outcome(self, number: int, place: int, call: CallPart, envelope: str, at: float) -> GraphMessage:
         """Return the result of a call, from its envelope alone."""
         block = _outcome(call.id, envelope)
         metadata: JsonObject = {
-            "function_name": self.name(call),
+            "function_name": self.own_name(call.name),
             "function_argument": arguments_object(call.arguments),
             "tool_call_id": call.id,
         }
@@ -118,59 +102,52 @@ class MessageRenderer:
 
     def open_call(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
         """Return a call that waits for the client (graph.md 4.5), with the changes of hooks and persons (5.7)."""
-        block = RemoteToolCallBlock(call.id, self.name(call), arguments_of(call))
+        block = blocks.RemoteToolCallBlock(call.id, self.own_name(call.name), arguments_of(call))
         return GraphMessage(
             message_id=self.id(number, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
         )
 
     def delta(self, number: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
         """Return the next piece of a reply (graph.md 7.3)."""
-        block: Block = ReasoningBlock(text) if thinking else TextBlock(text)
+        block: blocks.Block = blocks.ReasoningBlock(text) if thinking else blocks.TextBlock(text)
         return GraphMessage(message_id=self.id(number), role="assistant", content=[block], delta=True, timestamp=at)
 
-    def name(self, call: CallPart | CallRecord) -> str:
-        """Return the client's own name of the tool."""
-        return self.names.get(call.name, call.name)
+    def own_name(self, name: str) -> str:
+        """Return the client's own name of a tool."""
+        return self.names.get(name, name)
 
     def _call(self, call: CallPart) -> GraphCallView:
-        return GraphCallView(call.id, FunctionView(self.name(call), call.arguments or "{}"))
+        return GraphCallView(call.id, FunctionView(self.own_name(call.name), call.arguments or "{}"))
 
 
-def arguments_of(record: CallRecord) -> JsonObject:
-    """Return the arguments of a call as an object, whatever form they are stored in."""
-    match record.arguments:
-        case bytes() as raw:
-            return arguments_object(raw.decode(errors="replace"))
-        case str() as text:
-            return arguments_object(text)
-        case arguments:
-            return dict(arguments)
-
-
-def _outcome(call_id: str, envelope: str) -> ToolResultBlock:
+def _outcome(call_id: str, envelope: str) -> blocks.ToolResultBlock:
     read = _read_envelope(envelope)
     if read.status == "success":
-        return ToolResultBlock(call_id, strip_all(read.result), status="completed")
+        return blocks.ToolResultBlock(call_id, strip_all(read.result), status="completed")
     error: JsonObject = {"error": strip_invisible(read.message), "code": read.code}
-    return ToolResultBlock(call_id, error, is_error=True, status="failed")
+    return blocks.ToolResultBlock(call_id, error, is_error=True, status="failed")
 
 
-def _medium(attachment: Attachment) -> ImageBlock | AudioBlock | DocumentBlock:
+def _medium(attachment: Attachment) -> blocks.ImageBlock | blocks.AudioBlock | blocks.DocumentBlock:
+    """Return the block of an attachment: its bytes, or the id of its artifact."""
     name, kind = attachment.name or None, attachment.media_type
     if attachment.artifact is not None:
-        media = MediaLocation("file_id", file_id=attachment.artifact.id, mime_type=kind, filename=name)
+        media = blocks.MediaLocation("file_id", file_id=attachment.artifact.id, mime_type=kind, filename=name)
     else:
-        media = MediaLocation("data", data_base64=b64encode(attachment.data).decode(), mime_type=kind, filename=name)
+        media = blocks.MediaLocation(
+            "data", data_base64=b64encode(attachment.data).decode(), mime_type=kind, filename=name
+        )
     match attachment.kind:
         case "image":
-            return ImageBlock(media)
+            return blocks.ImageBlock(media)
         case "audio":
-            return AudioBlock(media)
+            return blocks.AudioBlock(media)
         case "file":
-            return DocumentBlock(media)
+            return blocks.DocumentBlock(media)
 
 
 def _usages(usage: Usage | None) -> Usages | None:
+    """Return the counted tokens as the graph API names them."""
     if usage is None:
         return None
     known = usage.input is not None and usage.output is not None

@@ -11,11 +11,10 @@ from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import ChunkWriter
-from handspan.gateway.graph.envelope import BODY_BYTES
-from handspan.gateway.graph.parts import GraphParts
-from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.graph.request import BODY_BYTES, GraphParts
 from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.runs.client import RunClient
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.faults import BodyError
 from handspan.wire.graph.requests import Granularity, RunRequest, Stop
@@ -50,7 +49,9 @@ class GraphSocketDoor:
         socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = self._backlog_bytes
         socket.let_in(lambda: BODY_BYTES)
-        connection = GraphConnection(self._parts, GraphClient.of(admitted), admitted.token, socket, self._connections)
+        connection = GraphConnection(
+            self._parts, RunClient.of(admitted), admitted.token, socket, among=self._connections
+        )
         self._connections.add(connection)
         socket.take(connection)
 
@@ -59,7 +60,7 @@ class GraphConnection:
     """One connection: reads requests, and sends the chunks of their runs."""
 
     def __init__(
-        self, parts: GraphParts, client: GraphClient, token: str, socket: Socket, among: "set[GraphConnection]"
+        self, parts: GraphParts, client: RunClient, token: str, socket: Socket, among: "set[GraphConnection]"
     ) -> None:
         self._parts = parts
         self._runs = parts.runs
@@ -103,11 +104,11 @@ class GraphConnection:
         chunks = self._chunks(run_request.response_granularity, questions=run_request.questions)
         meta: Json = None
         try:
-            run = await self._runs.run(self._client, run_request, chunks)
-            state = await state_of(self._parts, self._client, run.meta.thread_id) if chunks.wants_state else None
-            chunks.finish(run, state, always=False)  # `done` ends the answer anyway
-            meta = msgspec.to_builtins(run.meta)
-            self._thread = run.meta.thread_id if run.meta.status == "interrupted" else ""
+            end = await self._runs.run(self._client, run_request, chunks)
+            state = await state_of(self._parts, self._client, end.thread_id) if chunks.wants_state else None
+            chunks.finish(end, state, always=False)  # `done` ends the answer anyway
+            meta = msgspec.to_builtins(end)
+            self._thread = end.thread_id if end.status == "interrupted" else ""
         except Exception as error:  # any error: the client gets it, and then the end
             self._thread = "" if self._thread else suspended  # nothing has begun: the suspended run still waits
             chunks.fail(error)

@@ -25,9 +25,8 @@ async def read_json(request: AsgiRequest, limit: int, seconds: float, setting: s
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
-        raise Refusal(
-            415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
-        )
+        text = f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
+        raise Refusal(415, "unsupported_media_type", text)
     try:
         return strict_json.parse(await read_body(request, limit, seconds, setting), max_values=MAX_VALUES)
     except WireError as error:

@@ -20,19 +20,15 @@ class CallListener(Protocol):
 
     def report(self, value: Json) -> None:
         """Take the tool's progress."""
-        ...
 
     def ask(self, question: Question) -> None:
         """Note that a person is asked."""
-        ...
 
-    def done(self) -> None:
+    def on_done(self) -> None:
         """Note that the call is over."""
-        ...
 
     def end(self) -> None:
         """Stop: the client left, or its token was revoked."""
-        ...
 
 
 class RunningCall:
@@ -44,8 +40,8 @@ class RunningCall:
         self.task: asyncio.Task[Outcome]
         self.questions: list[Question] = []
         """Its questions to a person."""
-        self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when a person is asked for the first time."""
+        self.first_question: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the first question is open."""
         self._listeners: list[CallListener] = []
 
     @property
@@ -64,8 +60,8 @@ class RunningCall:
     def ask(self, question: Question) -> None:
         """Tell the listeners that the call asks a person."""
         self.questions.append(question)
-        if not self.asked.done():
-            self.asked.set_result(None)
+        if not self.first_question.done():
+            self.first_question.set_result(None)
         for listener in self.listeners:
             listener.ask(question)
 
@@ -74,7 +70,7 @@ class RunningCall:
         for question in self.questions:
             listener.ask(question)
         self._listeners.append(listener)
-        self.task.add_done_callback(lambda _: listener.done())
+        self.task.add_done_callback(lambda _: listener.on_done())
 
 
 class RunningCalls:

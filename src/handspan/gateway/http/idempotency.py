@@ -2,7 +2,7 @@
 
 `Replays` holds answers for some minutes; where there are other nodes, it shares them by the database (SPEC K5). Tool
 calls do not need it: the store makes their id from owner and key, so the ledger knows them even after a restart, and on
-every node; `AskedCalls` remembers the exact request.
+every node; `RestState` remembers the exact request.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from handspan.core.bounded import BoundedDict
 from handspan.core.errors import StoreError
 from handspan.core.nodes import SharedRequests
 from handspan.core.tasks import Tasks
@@ -25,8 +24,6 @@ from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
 
 _MAX_ENTRIES: Final = 10_000
-_MAX_ASKED: Final = 1000
-"""Calls whose exact request is remembered. For older calls the ledger's record has it."""
 _MAX_SHARED: Final = 16 * 1024 * 1024
 """Bytes of an answer that other nodes can give, too."""
 _LOOK_SECONDS: Final = 0.25
@@ -45,11 +42,9 @@ class AnswerCodec(Protocol[_T]):
 
     async def encode(self, answer: _T) -> bytes | None:
         """Return the answer as bytes, when it is complete; None when it must not be given again."""
-        ...
 
     def decode(self, stored: bytes) -> _T:
         """Return the answer of these bytes."""
-        ...
 
 
 class BytesCodec:
@@ -80,7 +75,7 @@ _shared_answer: Final = msgspec.msgpack.Decoder(_SharedAnswer)
 class _Answer(Struct, Generic[_T]):
     """A request and its answer, which may not be there yet."""
 
-    asked: bytes
+    fingerprint: bytes
     future: "asyncio.Future[_T]"
     whole: "asyncio.Future[_T]"
     """The same, done when the answer is complete: a stream is given before that."""
@@ -100,7 +95,7 @@ class Replays(Generic[_T]):
         shared: SharedRequests,
         codec: Callable[[], AnswerCodec[_T]],
         conflict: Callable[[str], Refusal],
-        forgets: type[Exception] = Exception,
+        forgets: type[Exception] | tuple[type[Exception], ...] = Exception,
         size_of: Callable[[_T], int] | None = None,
         wait_for_end: Callable[[_T], Awaitable[None]] | None = None,
         limit: int = _MAX_ENTRIES,
@@ -126,13 +121,13 @@ class Replays(Generic[_T]):
         self._codec = codec
         self._sharing = Tasks()
 
-    async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
+    async def answer(self, owner: str, key: str, fingerprint: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Return the known answer to this request (its `fingerprint`), or begin it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
         if (owner, key) not in self._answers:
-            stored = await self._claim(owner, key, asked)
+            stored = await self._claim(owner, key, fingerprint)
             if stored is not None:
                 return self._codec().decode(stored)
         known = self._answers.get((owner, key))
@@ -141,12 +136,12 @@ class Replays(Generic[_T]):
             whole = (
                 future if self._wait_for_end is None else asyncio.create_task(self._wait(future, self._wait_for_end))
             )
-            known = self._answers[owner, key] = _Answer(asked, future, whole, self._clock())
+            known = self._answers[owner, key] = _Answer(fingerprint, future, whole, self._clock())
             whole.add_done_callback(partial(self._note_done, (owner, key), known))
             self._sharing.start(self._share((owner, key), known))
             if len(self._answers) > self._limit:
                 self._forget_old()
-        elif known.asked != asked:
+        elif known.fingerprint != fingerprint:
             raise self._conflict(key)
         return await asyncio.shield(known.future)
 
@@ -155,15 +150,15 @@ class Replays(Generic[_T]):
         await wait_for_end(answer)
         return answer
 
-    async def _claim(self, owner: str, key: str, asked: bytes) -> bytes | None:
+    async def _claim(self, owner: str, key: str, fingerprint: bytes) -> bytes | None:
         """Return the answer of the node that has the request, when it has come; None: this node has to answer.
 
         Raises `Refusal` for a conflict, and when the answer of the other node is a refusal.
         """
         end = self._clock() + self._seconds
         while (owner, key) not in self._answers:
-            claimed = await self._shared.claim(owner, key, asked, self._seconds)
-            if claimed.asked != asked:
+            claimed = await self._shared.claim(owner, key, fingerprint, self._seconds)
+            if claimed.fingerprint != fingerprint:
                 raise self._conflict(key)
             if claimed.answer is not None:
                 answer = _shared_answer.decode(claimed.answer)
@@ -192,6 +187,7 @@ class Replays(Generic[_T]):
         return None if answer is None or known.is_forgotten else msgspec.msgpack.encode(answer)
 
     async def _answer_of(self, known: _Answer[_T]) -> _SharedAnswer | None:
+        """Return what other nodes give as the answer to this request; None if the request may begin anew."""
         if known.future.cancelled():
             return None
         error = known.future.exception()
@@ -235,18 +231,3 @@ class Replays(Generic[_T]):
         future = answer.future
         is_there = future.done() and not future.cancelled() and future.exception() is None
         return self._size_of(future.result()) if is_there and self._size_of is not None else 0
-
-
-class AskedCalls:
-    """The fingerprints of the last calls that were made with a key, by call id. The ledger knows the older ones."""
-
-    def __init__(self, limit: int = _MAX_ASKED) -> None:
-        self._asked: BoundedDict[str, bytes] = BoundedDict(limit)
-
-    def remember(self, call_id: str, asked: bytes) -> None:
-        """Remember the `fingerprint` of this call's request."""
-        self._asked[call_id] = asked
-
-    def find(self, call_id: str) -> bytes | None:
-        """Return the fingerprint of this call's request; None when it is too old, or of another process."""
-        return self._asked.get(call_id)

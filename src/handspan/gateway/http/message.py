@@ -67,6 +67,11 @@ class AsgiRequest:
             if not message.get("more_body", False):
                 return
 
+    async def wait_for_disconnect(self) -> None:
+        """Return when the client is gone. Call this after the whole body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
 
 class AsgiResponse:
     """A response whose whole body is known."""

@@ -28,11 +28,9 @@ class PieceSource(Protocol):
 
         A caller that is cancelled meanwhile gets the same piece with its next call.
         """
-        ...
 
     def end(self) -> None:
         """Stop: the client does not read any more."""
-        ...
 
 
 class StreamedResponse(AsgiResponse):

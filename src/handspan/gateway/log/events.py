@@ -12,7 +12,7 @@ from typing import Final
 
 from handspan.core.bus import Bus, CallCompleted, QuestionEnded, QuestionOpened, TokenRevoked, TurnEvent
 from handspan.core.errors import ERROR_TYPES
-from handspan.core.events import Ended, RequestQueued, RetryComing
+from handspan.core.events import BudgetLow, Compacted, Ended, ModelSwitched, RequestQueued, RetryComing
 from handspan.core.records import TOKEN_ID_LENGTH
 from handspan.core.values import describe_seconds, describe_wait
 
@@ -54,6 +54,7 @@ class EventLog:
     # Calls.
 
     def _on_call(self, call: CallCompleted) -> None:
+        """Log the call, or only count it if this second has had its lines."""
         is_good = call.status == SUCCESS
         if self._lines[is_good] >= self._limit:
             self._counted[call.status] += 1
@@ -64,6 +65,7 @@ class EventLog:
         log_call(call)
 
     def _end_second(self) -> None:
+        """Log how many calls had no line of their own in this second."""
         self._second = None
         self._lines = [0, 0]
         counted, self._counted = self._counted, Counter()
@@ -78,6 +80,7 @@ class EventLog:
     # Turns, questions, tokens.
 
     def _on_turn_event(self, published: TurnEvent) -> None:
+        """Log the end of a turn, and what makes it slow."""
         event, about = published.event, {"session": published.session, "turn": published.turn}
         match event:
             case Ended(reason="done" | "pending" as reason):
@@ -89,6 +92,18 @@ class EventLog:
             case RetryComing(reason=reason, seconds=seconds):
                 text = "the model could not answer (%s): it is asked again %s"
                 _log.warning(text, reason, describe_wait(seconds), extra={"event": "retry", **about})
+            case Compacted(before=before, after=after, summarized=summarized, note=note):
+                text = "the context of %s went from about %d to %d tokens, with %d messages in a summary%s"
+                extra = {"event": "compacted", **about}
+                _log.info(text, published.session, before, after, summarized, note and f": {note}", extra=extra)
+            case ModelSwitched(model=model, of=of, reason=reason):
+                text = "%s answers in place of %s: %s"
+                _log.warning(text, model, of, reason, extra={"event": "model_switched", **about})
+            case BudgetLow(text=text):
+                _log.warning("%s", text, extra={"event": "budget_low", **about})
+            case RequestQueued(model=model, reason=str(reason)):
+                text = "a request to %s waits: %s"
+                _log.info(text, model, reason, extra={"event": "queued", **about})
             case RequestQueued(model=model, running=running):
                 text = "a request to %s waits: %d run already"
                 _log.info(text, model, running, extra={"event": "queued", **about})

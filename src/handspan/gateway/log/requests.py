@@ -14,19 +14,11 @@ _log = logging.getLogger(__name__)
 
 def with_request_log(app: ASGIApp) -> ASGIApp:
     """Return the application with a log of its requests; unchanged when the log leaves requests out."""
-    return RequestLog(app) if _log.isEnabledFor(logging.DEBUG) else app
 
-
-class RequestLog:
-    """An application that logs the requests of another one."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request or connection."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, and log it with its status and its time."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         status, began = 0, time.monotonic()
 
@@ -37,12 +29,14 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_see)
+            await app(scope, receive, send_and_see)
         finally:
-            self._log(scope, status, time.monotonic() - began)
+            _log_request(scope, status, time.monotonic() - began)
 
-    def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        method, path = scope["method"], scope["path"][:_LONGEST_PATH]
-        answer = str(status) if status else "no answer"
-        about = {"event": "request", "method": method, "path": path, "status": status, "seconds": seconds}
-        _log.debug("%s %s: %s in %s", method, path, answer, describe_seconds(seconds), extra=about)
+    return answer if _log.isEnabledFor(logging.DEBUG) else app
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    method, path = scope["method"], scope["path"][:_LONGEST_PATH]
+    about = {"event": "request", "method": method, "path": path, "status": status, "seconds": seconds}
+    _log.debug("%s %s: %s in %s", method, path, status or "no answer", describe_seconds(seconds), extra=about)

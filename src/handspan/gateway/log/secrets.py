@@ -35,7 +35,8 @@ characters) and resume tokens."""
 
 def hide_secrets_of(settings: Settings, environ: Mapping[str, str]) -> Callable[[str], str]:
     """Return a function that hides secrets in a text: those of settings and environment, and all known forms."""
-    known = sorted({*_known(secret_values(settings)), *_known(_of_environment(environ))}, key=len, reverse=True)
+    variables = [value for name, value in environ.items() if _SECRET_VARIABLE.search(name)]
+    known = sorted({*_known_values(secret_values(settings)), *_known_values(variables)}, key=len, reverse=True)
     exact = re.compile("|".join(map(re.escape, known))) if known else None
 
     def hide(text: str) -> str:
@@ -51,13 +52,9 @@ def _shorten(found: "re.Match[str]") -> str:
     return f"{found['scheme'] or found['field'] or ''}{HIDDEN}"
 
 
-def _known(values: Iterable[str]) -> Iterator[str]:
+def _known_values(values: Iterable[str]) -> Iterator[str]:
     """Yield the values that are long enough, and what follows a scheme such as `Bearer` in them."""
     for value in values:
         for secret in (value.strip(), value.strip().rpartition(" ")[2]):
             if len(secret) >= _SHORTEST:
                 yield secret
-
-
-def _of_environment(environ: Mapping[str, str]) -> Iterator[str]:
-    return (value for name, value in environ.items() if _SECRET_VARIABLE.search(name))

@@ -40,6 +40,7 @@ def open_log(settings: Settings, environ: Mapping[str, str] = os.environ) -> Ite
 
 
 def _formatter(log: LogSettings, hide: Callable[[str], str], environ: Mapping[str, str]) -> logging.Formatter:
+    """Return the form of the log's lines, which depends on where they go."""
     if log.format == "json":
         return JsonFormatter(hide)
     if log.file is not None:

@@ -71,13 +71,14 @@ class LogWriter(logging.Handler):
             return True
         second = int(time.monotonic())
         if second != self._second:
-            self._second = second
-            self._report_left_out()
+            self._begin_second(second)
         kind = (record.name, record.msg if len(self._counts) < _MANY_KINDS else "")
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
         return count <= self._most_of_a_kind
 
-    def _report_left_out(self) -> None:
+    def _begin_second(self, second: int) -> None:
+        """Count from zero again, and tell how many lines of the second before were left out."""
+        self._second = second
         counts, self._counts = self._counts, {}
         for (name, text), count in counts.items():
             if count > (self._most_of_a_kind or 0):
@@ -87,6 +88,7 @@ class LogWriter(logging.Handler):
     # In the thread.
 
     def _run(self) -> None:
+        """Write records until None comes, as many together as wait."""
         while (record := self._queue.get()) is not None:
             lines = [self._line(record)]
             while len(lines) < _TOGETHER and not self._queue.empty():

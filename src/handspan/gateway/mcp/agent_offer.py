@@ -13,7 +13,7 @@ from handspan.core.question_rights import AnsweringClient, mcp_client
 from handspan.core.questions import FIRST_KINDS, Answer, Question, waiting_text
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult
 from handspan.core.tasks import Tasks
-from handspan.core.values import Arguments, Json, JsonObject, encode
+from handspan.core.values import Arguments, JsonObject, encode
 from handspan.engine.caller import Caller, QuestionListener, ignore_question
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.http.calls import RunningCalls
@@ -42,7 +42,7 @@ class AgentOffer:
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._toolbox = lru_cache(_KEPT_BOXES)(parts.app.registry.toolbox)
-        self.at_work = RunningCalls()
+        self.running_calls = RunningCalls()
         """The calls that run now. The door ends them."""
 
     async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:
@@ -71,7 +71,7 @@ class AgentOffer:
 
         caller = self._caller(request, ask)
         try:
-            result = await self.at_work.run(self._parts.app.engine.call(call, caller))
+            result = await self.running_calls.run(self._parts.app.engine.call(call, caller))
         finally:
             asking.cancel()
         if isinstance(result, Pending):
@@ -86,10 +86,9 @@ class AgentOffer:
         record = await self._parts.store.ledger.find(call.id)
         if record is None or record.state == "done":
             return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
-        text = (
-            f"The gateway is being stopped. The call of {call.name!r} is open, and goes on when the gateway runs again"
-        )
-        return Failure("unknown_outcome", f"{text}: look at `handspan calls` before you call it again.")
+        is_open = f"The call of {call.name!r} is open, and goes on when the gateway runs again"
+        text = f"The gateway is being stopped. {is_open}: look at `handspan calls` before you call it again."
+        return Failure("unknown_outcome", text)
 
     async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:
         """Return the skills."""
@@ -119,12 +118,12 @@ class AgentOffer:
         ref = await artifacts.get(uri.removeprefix(_ARTIFACT), owner=owner)
         return Attachment("file", ref.media_type, await artifacts.read(ref.id, owner=owner), name=ref.name)
 
-    def _caller(self, request: ClientRequest, asked: QuestionListener = ignore_question) -> Caller:
+    def _caller(self, request: ClientRequest, on_question: QuestionListener = ignore_question) -> Caller:
         assert request.scope is not None  # this door is HTTP
         agent: Agent = request.scope["state"][AGENT]
         who = admitted_of(request).who
-        box = self._toolbox(agent, who)
-        return Caller(who, agent, box, "", request.progress, asked, self.at_work.is_closing)
+        box, is_closing = self._toolbox(agent, who), self.running_calls.is_closing
+        return Caller(who, agent, box, progress=request.progress, on_question=on_question, goes_on_elsewhere=is_closing)
 
     async def _ask_client(self, request: ClientRequest, question: Question, answerer: AnsweringClient) -> None:
         """Ask the person at the client, too. The first answer counts, wherever it is given (SPEC P5)."""
@@ -135,7 +134,8 @@ class AgentOffer:
             text = f"{text}\nArguments: {encode(question.arguments).decode()}"
         answer = await request.elicit(text, _DECISION if is_plain else question.schema or {})
         if is_plain and answer.decision == "allow":
-            answer = Answer("allow" if _allows(answer.value) else "deny")
+            is_allowed = isinstance(answer.value, dict) and answer.value.get("decision") == "allow"
+            answer = Answer("allow" if is_allowed else "deny")
         if answer.decision != "expired":
             with suppress(InvalidAnswer):
                 await self._parts.questions.answer(question.id, answer, answerer)
@@ -161,7 +161,3 @@ def admitted_of(request: ClientRequest) -> Admitted:
     assert request.scope is not None
     admitted: Admitted = request.scope["state"]["admitted"]
     return admitted
-
-
-def _allows(value: Json) -> bool:
-    return isinstance(value, dict) and value.get("decision") == "allow"

@@ -48,7 +48,9 @@ class McpDoor:
         self._server = ProtocolServer(
             self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=routes.stamp
         )
-        self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        """The SDK's application, once `_serve` has opened it."""
+        self._is_draining = False
         self._changed = asyncio.Event()
         self._tasks = Tasks()
         self._tasks.start(self._serve())
@@ -58,27 +60,33 @@ class McpDoor:
     async def answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, at this node."""
         try:
-            if not self._offer.at_work.is_open:
+            if self._is_draining:
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
             admitted: Admitted = scope["state"]["admitted"]
             scope["state"][AGENT] = await self._find_agent(scope, admitted)
         except Refusal as refusal:
             await send_refusal(refusal, scope, send)
             return
-        ready = self._application
-        application = ready.result() if ready.done() else await asyncio.shield(ready)
+        application = await self._sdk_application()
         _scope.set(scope)
         await application({**scope, "user": _session_owner(admitted.token)}, receive, send)
 
+    async def _sdk_application(self) -> ASGIApp:
+        """Return the SDK's application. The first requests wait until `_serve` has opened it."""
+        if self._opened.done():
+            return self._opened.result()
+        return await asyncio.shield(self._opened)  # a request that is cancelled must not cancel it for the others
+
     async def drain(self, seconds: float) -> None:
         """Wait at most `seconds` for running calls, then cancel the rest: each call gets its result."""
-        self._offer.at_work.is_open = False
-        await self._offer.at_work.wait(seconds)
-        await self._offer.at_work.close()
+        self._is_draining = True
+        self._offer.running_calls.is_open = False
+        await self._offer.running_calls.wait(seconds)
+        await self._offer.running_calls.close()
 
     def count_running(self) -> int:
         """Return how many calls run now."""
-        return len(self._offer.at_work)
+        return len(self._offer.running_calls)
 
     async def close(self) -> None:
         """End all sessions."""
@@ -90,7 +98,7 @@ class McpDoor:
         settings = self._parts.app.settings.mcp
         bounds = SessionLimits(settings.sessions, settings.sessions_by_token, _IDLE_SECONDS)
         async with self._server.serve_http(sessions=bounds, body_bytes=limit) as application:
-            self._application.set_result(application)
+            self._opened.set_result(application)
             await asyncio.Event().wait()
 
     def _find_schema(self, name: str) -> JsonObject | None:

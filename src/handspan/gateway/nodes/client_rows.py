@@ -7,26 +7,14 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.errors import StoreError
 from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
-from handspan.core.tasks import Tasks
 from handspan.gateway.clients.peer import Peer
 from handspan.gateway.clients.peers import Peers
-from handspan.sources.nodes.messages import (
-    GONE,
-    MOVED,
-    ClientLost,
-    ClientMoved,
-    LargeFrames,
-    Probe,
-    Probed,
-    ProbedClient,
-    ToClient,
-    encode,
-)
+from handspan.sources.nodes.messages import GONE, MOVED, ClientLost, ClientMoved, LargeFrames, encode
 from handspan.sources.nodes.relay import Relay
 from handspan.wire.ws_frames import Connect
 
@@ -51,8 +39,6 @@ class _Client(Struct):
     """Whether no row has to be entered: it is written, or another connection counts."""
     has_new_tools: bool = False
     """Whether its tools have changed since its row was written."""
-    callers: set[str] = msgspec.field(default_factory=set)
-    """Other nodes that have sent a frame to this client."""
     came_at: float = msgspec.field(default_factory=lambda: time.monotonic())
 
 
@@ -67,10 +53,11 @@ class ClientRows:
         peers: Callable[[], Peers],
         *,
         most_calls: int,
+        start: Callable[[Coroutine[Any, Any, None]], Any],
         moved: Callable[[ClientMoved], None],
         written: Callable[[str], None],
     ) -> None:
-        """`most_calls`: how many calls from other nodes may wait for one client.
+        """`most_calls`: how many calls from other nodes may wait for one client. `start` does work in a task.
 
         `moved` is called when the rows show that a newer connection of a client, to another node, counts. `written` is
         called with the owner of a client whose row has changed: other nodes can read the row now.
@@ -78,6 +65,7 @@ class ClientRows:
         self.link = link
         self.frames = frames
         self.most_calls = most_calls
+        self.start = start
         self._book = book
         self._peers = peers
         self._moved = moved
@@ -90,23 +78,6 @@ class ClientRows:
         self._changed: set[str] = set()
         """The owners of clients whose rows have changed, until `written` is called."""
         self._has_work = asyncio.Event()
-        self._tasks = Tasks()
-
-    def open(self) -> None:
-        """Begin to write rows, and to repeat answers."""
-        self._tasks.start(self._write())
-        self._tasks.start(self._repeat())
-
-    async def close(self) -> None:
-        """Stop. The rows of this node are removed with its lease."""
-        await self._tasks.close()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work in a task of its own."""
-        self._tasks.start(work)
-
-    def __len__(self) -> int:
-        return len(self._clients)
 
     # What the clients do.
 
@@ -117,7 +88,7 @@ class ClientRows:
             if peer.socket is not None:
                 peer.socket.send_text(data)
 
-        relay = Relay(peer.id, peer.who.owner, peer.calls, send, self)
+        relay = Relay(peer.id, peer.who.owner, peer.calls, send, host=self)
         self._clients[peer.id] = _Client(peer, frame, relay)
         self._has_work.set()
         return relay
@@ -129,8 +100,17 @@ class ClientRows:
             client.has_new_tools = True
             self._has_work.set()
 
-    def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
-        """Note that the connection of this client is gone. `is_over`: the client can't come back, because of `why`."""
+    def leave(self, peer: Peer) -> None:
+        """Note that the connection of this client is gone."""
+        self._leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
+
+    def end(self, peer: Peer, why: str) -> None:
+        """Note that this client will not come back, unless it is sent away because this node stops."""
+        comes_back = "resume" in peer.can and not self._peers().is_open  # then it connects to another node
+        self._leave(peer, is_over=not comes_back, why=why)
+
+    def _leave(self, peer: Peer, *, is_over: bool, why: str) -> None:
+        """Note that a connection is gone. `is_over`: the client can't come back, because of `why`."""
         client, epoch = self._clients.pop(peer.id, None), self._moving.pop(peer.id, 0)
         if client is not None:
             client.is_here = False
@@ -141,8 +121,8 @@ class ClientRows:
         elif epoch:
             self._leaving.add((peer.id, epoch))
             self._has_work.set()
-        gone = encode(ClientLost(peer.who.owner, peer.id, epoch, is_over, why, is_moving=is_moving))
-        for node in () if client is None else client.callers:
+        gone = encode(ClientLost(peer.who.owner, peer.id, epoch, is_over, why=why, is_moving=is_moving))
+        for node in () if client is None else client.relay.callers:
             self.link.send(node, GONE, gone)
 
     def add_all_again(self) -> None:
@@ -154,41 +134,16 @@ class ClientRows:
         self._moving.clear()
         self._has_work.set()
 
-    # Messages of other nodes.
+    # What other nodes ask for.
 
-    def deliver(self, message: ToClient) -> None:
-        """Give a frame of another node to its client."""
-        client = self._clients.get(message.peer)
-        if client is None or client.relay.epoch != message.epoch or client.peer.who.owner != message.owner:
-            is_moving = self._moving.get(message.peer) == message.epoch
-            gone = ClientLost(message.owner, message.peer, message.epoch, is_moving=is_moving)
-            self.link.send(message.sender, GONE, encode(gone))
-            return
-        client.callers.add(message.sender)
-        if message.stored:
-            self.start(self._deliver_stored(client.relay, message))
-        else:
-            client.relay.deliver(message.sender, message.frame)
+    def relay_of(self, peer: str, epoch: int) -> Relay | None:
+        """Return this connection of a client; None if it is gone."""
+        client = self._clients.get(peer)
+        return None if client is None or client.relay.epoch != epoch else client.relay
 
-    async def _deliver_stored(self, relay: Relay, message: ToClient) -> None:
-        frame = await self.frames.take(message.stored, message.owner)
-        if frame is not None:
-            relay.deliver(message.sender, frame)
-
-    def probe(self, asked: Probe) -> Probed:
-        """Return which of these calls this node does not know. Send known answers once more."""
-        unknown: list[ProbedClient] = []
-        gone: list[str] = []
-        moving: list[str] = []
-        for one in asked.clients:
-            client = self._clients.get(one.peer)
-            if client is None or client.relay.epoch != one.epoch:
-                (moving if self._moving.get(one.peer) == one.epoch else gone).append(one.peer)
-                continue
-            missing = tuple(call for call in one.calls if not client.relay.knows(call, asked.sender))
-            if missing:
-                unknown.append(ProbedClient(one.peer, one.epoch, missing))
-        return Probed(tuple(unknown), tuple(gone), tuple(moving))
+    def is_moving(self, peer: str, epoch: int) -> bool:
+        """Whether the client of this connection was sent to another node."""
+        return self._moving.get(peer) == epoch
 
     def release_calls(self, peer: Peer, records: Sequence[CallRecord]) -> None:
         """Let calls of a lost node, which this node took over, get their answers from this client of this node.
@@ -223,21 +178,20 @@ class ClientRows:
 
     # The rows.
 
-    async def _write(self) -> None:
-        """Write the rows whenever there is something to write."""
+    async def write(self) -> None:
+        """Write the rows whenever there is something to write. They are removed with the lease of this node."""
         while True:
             await self._has_work.wait()
             self._has_work.clear()
             try:
                 await self._write_all()
+                continue
             except StoreError as error:  # clients stay connected; their rows are entered when the database is back
                 _log.debug("The clients of this node are not stored yet: %s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
-                self._has_work.set()
             except Exception:
                 _log.exception("The clients of this node could not be stored")
-                await asyncio.sleep(_RETRY_SECONDS)
-                self._has_work.set()
+            await asyncio.sleep(_RETRY_SECONDS)
+            self._has_work.set()
 
     async def _write_all(self) -> None:
         """Write what waits: first what is gone, then what is new, then what has changed, each in few statements.
@@ -280,18 +234,12 @@ class ClientRows:
         self._changed.add(client.peer.who.owner)
 
     async def _add_client(self, client: _Client) -> None:
+        """Enter the row of a client, and act on what another node has entered for it since."""
         peer, frame, node = client.peer, client.frame, self._book.own
         client.has_new_tools = False
-        record = ClientRecord(
-            peer=peer.id,
-            owner=peer.who.owner,
-            node=node,
-            epoch=0,
-            role=peer.role,
-            label=peer.label,
-            session=peer.session,
+        record = structs.replace(
+            record_of(peer, node),
             prefix=bool(frame.prefix),
-            capabilities=tuple(sorted(peer.can)),
             name=frame.device_name or "",
             token=peer.token,
             tools=_tools_of(peer),
@@ -321,12 +269,27 @@ class ClientRows:
         if added.replaced:
             self.link.send(added.replaced, MOVED, encode(ClientMoved(peer.id, added.epoch)))
 
-    async def _repeat(self) -> None:
+    async def repeat(self) -> None:
         """Send answers again that no node has acknowledged."""
         while True:
             await asyncio.sleep(_REPEAT_SECONDS)
             for client in list(self._clients.values()):
                 client.relay.repeat_answers()
+
+
+def record_of(peer: Peer, node: str) -> ClientRecord:
+    """Return the record of a client that is or was connected to this node, as of one at `node`, without its tools."""
+    return ClientRecord(
+        peer=peer.id,
+        owner=peer.who.owner,
+        node=node,
+        epoch=0,
+        role=peer.role,
+        label=peer.label,
+        session=peer.session,
+        prefix=True,
+        capabilities=tuple(sorted(peer.can)),
+    )
 
 
 def _tools_of(peer: Peer) -> bytes:

@@ -6,11 +6,12 @@ from typing import Any
 
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
+from handspan.config.settings import Settings
 from handspan.core.bus import DeviceChanged, ToolsChanged
 from handspan.core.errors import HandspanError
 from handspan.core.nodes import SHARED, ClientRecord, NodeBook
 from handspan.gateway.clients.peer import Peer
-from handspan.gateway.nodes.client_rows import ClientRows
+from handspan.gateway.nodes.client_rows import ClientRows, record_of
 from handspan.gateway.nodes.servers import SharedServers
 from handspan.gateway.parts import Here
 from handspan.registry.registry import Registry
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientsElsewhere:
-    """Brings what the rows of other nodes' clients say to the parts of this gateway. Implements `ServerHost`."""
+    """Brings what the rows of other nodes' clients say to the parts of this gateway. Implements `MirrorHost`."""
 
     def __init__(
         self,
@@ -37,19 +38,14 @@ class ClientsElsewhere:
         *,
         here: Here,
         name: str,
-        grace: float,
-        most_calls: int,
-        away: float,
-        start: Callable[[Coroutine[Any, Any, None]], None],
+        settings: Settings,
+        start: Callable[[Coroutine[Any, Any, None]], Any],
     ) -> None:
-        """`name`: this node's; `grace`: seconds that calls wait for a client; `most_calls`: open calls of other nodes
-        for one client; `away`: see `SharedServers`; `start` does work in a task of its own.
-        """
+        """`name`: this node's. `start` does work in a task of its own."""
         self.link = link
         self.book = book
         self.frames = frames
-        self.name = name
-        self.grace = grace
+        self.grace = settings.gateway.resume_grace
         self.start = start
         self.schemas = SchemaCache()
         self._bus = bus
@@ -61,11 +57,12 @@ class ClientsElsewhere:
             link,
             frames,
             lambda: here().peers,
-            most_calls=most_calls,
+            most_calls=settings.gateway.limits.pending_calls,
+            start=start,
             moved=self.move,
             written=lambda owner: bus.publish_elsewhere(ToolsChanged(owner)),
         )
-        self.servers = SharedServers(self, link, bus, here, away=away)
+        self.servers = SharedServers(self, link, bus, here, name=name, away=settings.cluster.away)
 
     @property
     def registry(self) -> Registry:
@@ -85,7 +82,7 @@ class ClientsElsewhere:
             self._unfollow[owner] = self._bus.follow_owner(owner)
         await self.mirrors.follow(owner)
 
-    def unfollowed(self, owner: str) -> None:
+    def on_unfollowed(self, owner: str) -> None:
         """Note that the owner is not at work on this node any more."""
         unfollow = self._unfollow.pop(owner, None)
         if unfollow is not None:
@@ -165,7 +162,7 @@ class ClientsElsewhere:
         peer = self.rows.move(moved)
         is_asked = peer is not None and peer.questions is not None and peer.questions.is_open
         if peer is not None and (peer.is_moving or peer.calls.open or is_asked):
-            self.mirrors.take_over(_record_of(peer), _waiting_of(peer))
+            self.mirrors.take_over(record_of(peer, ""), _waiting_of(peer))
 
     def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
         """Send a device away that was forgotten on another node, and revoke its token."""
@@ -185,18 +182,3 @@ class ClientsElsewhere:
 def _waiting_of(peer: Peer) -> Waiting:
     """Return what is left here of a client that has connected to another node."""
     return Waiting(peer.calls, peer.questions, peer.tools if peer.is_moving else None)
-
-
-def _record_of(peer: Peer) -> ClientRecord:
-    """Return the record of a client that was connected to this node, without its new node and its tools."""
-    return ClientRecord(
-        peer=peer.id,
-        owner=peer.who.owner,
-        node="",
-        epoch=0,
-        role=peer.role,
-        label=peer.label,
-        session=peer.session,
-        prefix=True,
-        capabilities=tuple(peer.can),
-    )

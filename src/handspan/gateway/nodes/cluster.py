@@ -6,45 +6,42 @@ import math
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from handspan.bus.link import LinkOptions, NatsLink, Respond
 from handspan.bus.memory import STRICT_VARIABLE
 from handspan.bus.nats import NatsBus
 from handspan.bus.senders import Senders
 from handspan.config.secrets import read_secret
-from handspan.config.settings import ClusterSettings, Settings
+from handspan.config.settings import Settings
+from handspan.config.store_settings import ClusterSettings
 from handspan.core.bus import AbortRequested
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import SHARED, NodeRecord, SharedRequests
+from handspan.core.nodes import SHARED, NodeRecord
 from handspan.core.store import Store
-from handspan.core.tasks import Tasks
-from handspan.gateway.clients.peer import Peer, Relayed
-from handspan.gateway.metrics import node_lines
+from handspan.core.tasks import Tasks, wait_for
 from handspan.gateway.nodes.clients_elsewhere import ClientsElsewhere
 from handspan.gateway.nodes.draining import Draining, runs_turns
-from handspan.gateway.nodes.events import NodeEvents
+from handspan.gateway.nodes.events import listen_to_nodes
 from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.heartbeat import TICK_SECONDS, Heartbeat
-from handspan.gateway.nodes.incoming import take_message
 from handspan.gateway.nodes.lost_nodes import LostNodes, end_taken_calls
-from handspan.gateway.nodes.server_share import wait_for
 from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.shared_work import SharedWork
-from handspan.gateway.nodes.taking_over import TakingOver
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.gateway.one_node import RoutedSessions
 from handspan.gateway.parts import Here
 from handspan.sources.mcp.sharing import ServerShare
 from handspan.sources.nodes import messages
-from handspan.sources.nodes.messages import LargeFrames
+from handspan.sources.nodes.hosted import HostedServer
+from handspan.sources.nodes.messages import LargeFrames, Read, read_by
 from handspan.sources.nodes.probes import Probes
+from handspan.sources.nodes.relay import Relay
 from handspan.sources.ws.tools import Waiting
-from handspan.wire.ws_frames import Connect
 
 MakeLink: TypeAlias = Callable[[LinkOptions, Respond, Senders], NatsLink]
 """Makes the connection to the other nodes."""
@@ -59,15 +56,16 @@ _log = logging.getLogger(__name__)
 class Cluster:
     """All nodes of a gateway of several, as this one sees them.
 
-    Implements `GatewayNodes` and `MessageTargets`. What it does for other nodes needs the
-    parts of this gateway, which are made after it: it looks them up when a message or an event comes.
+    Implements `GatewayNodes`. What it does for other nodes needs the parts of this gateway, which are made after it: it
+    looks them up when a message or an event comes.
     """
 
     poll_seconds = TICK_SECONDS * 4
+    may_have_cut_off = True
 
     def __init__(self, settings: Settings, store: Store, here: Here, make_link: MakeLink = NatsLink) -> None:
         """`here` returns the parts of this gateway. Raises `ConfigError` for settings that can't be used."""
-        own = self._settings = settings.cluster
+        own = settings.cluster
         assert store.nodes is not None  # `cluster.url` needs `store.url`
         book = self.book = store.nodes
         self.name = own.name or socket.gethostname()
@@ -87,6 +85,8 @@ class Cluster:
         """Whether this node answers messages of other nodes."""
         self._probed_at = -math.inf
         """When a proxy last looked whether this node is ready."""
+        self._looks = Tasks()
+        """The regular work for other nodes."""
         self._tasks = Tasks()
         bus = self.bus = NatsBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
         self.senders = Senders(book.senders)
@@ -95,34 +95,30 @@ class Cluster:
         self.codes = book.codes
         self.work = SharedWork(book, bus)
         clients = self.clients = ClientsElsewhere(
-            link,
-            book,
-            frames,
-            bus,
-            here=here,
-            name=self.name,
-            grace=settings.gateway.resume_grace,
-            most_calls=settings.gateway.limits.pending_calls,
-            away=own.away,
-            start=self.start,
+            link, book, frames, bus, here=here, name=self.name, settings=settings, start=self.start
         )
         self.client_rows, self.servers = clients.rows, clients.servers
         mirrors = self.mirrors = clients.mirrors
         self.forwarding = RequestForwarding(link, self.process, frames)
-        self._taking_over = TakingOver(self, here, grace=settings.gateway.resume_grace)
-        self._lost_nodes = LostNodes(
-            store,
-            book,
-            self._taking_over.take_over,
-            self._taking_over.take_over_turn,
-            on_clients_lost=lambda: mirrors.hint(""),
-            runs_turns=self.runs_turns,
-        )
+        self._lost_nodes = LostNodes(store, book, clients, here)
         self._probes = Probes(book, link, mirrors, self._lost_nodes.declare_lost)
         self._turns = TurnsElsewhere(here, store.conversations)
         self._draining = Draining(book, link, here)
         self._heartbeat = Heartbeat(book, link, self.senders, bus, here=here, probes=self._probes, settings=own)
-        self._events = NodeEvents(bus, here, mirrors, self._turns, revoked=self._heartbeat.revoked, start=self.start)
+        self._read: dict[str, Read] = {
+            messages.TO_CLIENT: read_by(messages.ToClient, self._deliver),
+            messages.FROM_CLIENT: read_by(messages.FromClient, mirrors.receive),
+            messages.GONE: read_by(messages.ClientLost, mirrors.lose),
+            messages.MOVED: read_by(messages.ClientMoved, clients.move),
+            messages.DISMISS: read_by(messages.ClientDismissed, clients.dismiss_here),
+            messages.TURN: read_by(messages.TurnOffered, self._take_over_turn),
+            messages.PROBE: read_by(messages.Probe, self._answer_probe),
+            messages.ASK: read_by(messages.CallQuestion, self.servers.receive_question),
+            messages.ANSWER: read_by(messages.CallAnswer, self.servers.receive_answer),
+            messages.TRUST: read_by(messages.TrustServer, self.servers.trust),
+            **self.forwarding.readers(),
+        }
+        """What does what messages of other nodes say, by their kinds."""
 
     def note_probe(self) -> None:
         """Note that a proxy looks whether this node is ready."""
@@ -153,17 +149,21 @@ class Cluster:
 
     async def open(self) -> None:
         """Take part in the work of all nodes."""
-        self._events.open()
-        for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
-            part.open()
+        listen_to_nodes(self.bus, self._here, self.mirrors, self._turns, start=self.start)
         self.forwarding.open()
-        self.servers.open()
-        self.start(self._follow_shared())
-        self._heartbeat.open()
+        self.start(self.mirrors.follow(SHARED))
+        for look in (
+            self.client_rows.write,
+            self.client_rows.repeat,
+            self.mirrors.look,
+            self._probes.run,
+            self._lost_nodes.look,
+            self._turns.look,
+            self.servers.run,
+            self._heartbeat.run,
+        ):
+            self._looks.start(look())
         self._takes_part = True
-
-    async def _follow_shared(self) -> None:
-        await self.mirrors.follow(SHARED)
 
     async def secret(self, name: str) -> bytes:
         """Return a secret that all nodes share. The first call makes it."""
@@ -175,10 +175,10 @@ class Cluster:
             return
         if self._takes_part:
             await self._end_own_token()
-            for part in (self._heartbeat, self.forwarding, self.servers, self._probes, self._lost_nodes, self._turns):
-                await part.close()
-            await self.mirrors.close()
-            await self.client_rows.close()
+            await self._looks.close()
+            await self.forwarding.close()
+            self.servers.close()
+            self.mirrors.close()
         await self._tasks.close()
         await self.link.close()
         self._is_open = self._takes_part = False
@@ -195,7 +195,8 @@ class Cluster:
             await asyncio.gather(self._drain(seconds), self.servers.drain(seconds))
 
     async def _drain(self, seconds: float) -> None:
-        self.is_draining = self._heartbeat.is_draining = True
+        """Tell the other nodes that this one stops, hand over, and wait until a proxy has noticed."""
+        self.is_draining = True
         try:
             await self._heartbeat.describe()
         except StoreError as error:
@@ -205,7 +206,7 @@ class Cluster:
         if is_probed:  # until a proxy has noticed that this node stops, it sends requests
             await asyncio.sleep(max(0.0, min(_NOTICE_SECONDS, seconds) - (time.monotonic() - began)))
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this work in a task of its own."""
         self._tasks.start(work)
 
@@ -214,10 +215,6 @@ class Cluster:
     async def follow(self, owner: str) -> None:
         """Make the owner's clients and events on other nodes known to this node."""
         await self.clients.follow(owner)
-
-    def follow_session(self, session: str) -> Callable[[], None]:
-        """Get the events of this session's turns on other nodes, until the returned function is called."""
-        return self.bus.follow_session(session)
 
     def hand_over_turn(self, session: str, owner: str) -> bool:
         """Hand a turn over to another node."""
@@ -237,10 +234,6 @@ class Cluster:
             self.bus.publish(AbortRequested(owner, session))
         return is_running
 
-    def may_have_cut_off(self, session: str) -> bool:
-        """Return True: any node may have ended."""
-        return True
-
     async def is_held_elsewhere(self, call_id: str) -> bool:
         """Whether another node that is alive works on this call. That node then gets the person's answer itself.
 
@@ -252,61 +245,14 @@ class Cluster:
         has_left = any(node.id == holder and node.is_draining for node in await self.book.nodes())
         return not has_left and await self._store.leases.is_alive(holder)
 
-    async def pause(self, seconds: float) -> bool:
-        """Wait so long for what another node may do."""
-        await asyncio.sleep(seconds)
+    async def pause(self, seconds: float, until: asyncio.Event | None = None) -> bool:
+        """Wait for what another node may do: so long, or until the event."""
+        await wait_for(seconds, until or asyncio.Event())
         return True
-
-    async def wait_for(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait for an event that another node may cause, at most so long."""
-        await wait_for(seconds, event)
-
-    def share_tries(self, kind: str, count: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
-        return self.work.share_tries(kind, count)
-
-    def shared_requests(self, kind: str) -> SharedRequests:
-        """Return the requests of this kind, of which each is answered by one node."""
-        return self.work.shared_requests(kind)
-
-    async def do_once(self, name: str, work: Callable[[], Awaitable[None]], on_wait: Callable[[], None]) -> bool:
-        """Do this work once this node is the one that does it. Return False when another node does it by now."""
-        return await self.work.do_once(name, work, on_wait)
-
-    async def hold_work(self, name: str) -> bool:
-        """Take the work of this name if no other node has it. Return whether this node has it."""
-        return await self.work.hold(name)
-
-    async def leave_work(self, name: str) -> None:
-        """Leave the work of this name to another node."""
-        await self.book.release(name)
-
-    def free_work(self, names: Sequence[str]) -> Sequence[str]:
-        """Return those of these works that this node may take: no node held them at the last look, either."""
-        return self.work.free(names)
-
-    # Clients of this node: `ClientNodes`.
 
     def take(self, peer_id: str) -> Waiting:
         """Return what is here of a client that was connected to another node: its calls, questions and tools."""
         return self.mirrors.take(peer_id)
-
-    def arrive(self, peer: Peer, frame: Connect) -> Relayed:
-        """Tell the other nodes that this client is connected to this node now."""
-        return self.client_rows.arrive(peer, frame)
-
-    def offer(self, peer: Peer) -> None:
-        """Tell the other nodes that the tools of this client have changed."""
-        self.client_rows.offer(peer)
-
-    def leave(self, peer: Peer) -> None:
-        """Tell the other nodes that the connection of this client is gone."""
-        self.client_rows.leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
-
-    def end(self, peer: Peer, why: str) -> None:
-        """Tell the other nodes that this client will not come back, unless it is sent away because this node stops."""
-        comes_back = "resume" in peer.can and not self._here().peers.is_open  # then it connects to another node
-        self.client_rows.leave(peer, is_over=not comes_back, why=why)
 
     def acknowledge(self, client: str, call_id: str) -> None:
         """Tell a client of another node that the result of this call is stored. `client`: the client's id, if known."""
@@ -320,20 +266,10 @@ class Cluster:
         """Return all nodes that count as alive, by name."""
         return await self.book.nodes()
 
-    async def metric_lines(self) -> list[str]:
-        """Return the metrics of all nodes, each and summed. Return no lines while the database is away."""
-        try:
-            return node_lines(await self.book.nodes())
-        except StoreError:
-            return []
-
-    def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node."""
-        return node == self.book.own
-
-    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the process `node` answer a request. Raises `NoSuchNode` when that process is gone."""
-        await self.forwarding.forward(node, scope, body, receive, send)
+    @property
+    def own(self) -> str:
+        """The id of this node."""
+        return self.book.own
 
     def share_server(self, name: str) -> ServerShare:
         """Return this node's part in an MCP server that is a program: one node runs it for all."""
@@ -341,7 +277,7 @@ class Cluster:
 
     def route_sessions(self, here: ASGIApp, longest: int) -> RoutedSessions:
         """Bring each MCP request to the node that has its session. `here` answers the requests for this node."""
-        routes = SessionRoutes(self._session_key, self, here, longest)
+        routes = SessionRoutes(self._session_key, self.forwarding, here, longest)
         self.forwarding.serve(routes.answer)
         return RoutedSessions(routes.answer, routes.stamp)
 
@@ -355,14 +291,47 @@ class Cluster:
         if not self._takes_part:
             return None
         try:
-            return take_message(self, kind, body)
+            return self._read[kind](body) if kind in self._read else None
         except msgspec.DecodeError as error:  # a message of a newer version
             _log.warning("A message of another node is not understood (%s): %s", kind, error)
             return None
 
-    def take_over_turn(self, offered: messages.TurnOffered) -> None:
-        """Take over a turn that was handed over to this node."""
-        self.start(self._taking_over.take_over_turn(offered.session, offered.owner))
+    def _deliver(self, message: messages.ToClient) -> None:
+        """Give a frame of another node to the client or the MCP server that it is for."""
+        receiver = self._receiver(message.peer, message.epoch)
+        if receiver is None or receiver.owner != message.owner:
+            is_moving = self.client_rows.is_moving(message.peer, message.epoch)
+            gone = messages.ClientLost(message.owner, message.peer, message.epoch, is_moving=is_moving)
+            self.link.send(message.sender, messages.GONE, messages.encode(gone))
+        elif message.stored:
+            self.start(self._deliver_stored(receiver, message))
+        else:
+            receiver.deliver(message, message.frame)
+
+    async def _deliver_stored(self, receiver: Relay | HostedServer, message: messages.ToClient) -> None:
+        frame = await self.clients.frames.take(message.stored, message.owner)
+        if frame is not None:
+            receiver.deliver(message, frame)
+
+    def _receiver(self, peer: str, epoch: int) -> Relay | HostedServer | None:
+        """Return what takes frames for this connection of a client, or for this lease of an MCP server."""
+        return self.client_rows.relay_of(peer, epoch) or self.servers.find_hosted(peer, epoch)
+
+    def _take_over_turn(self, offered: messages.TurnOffered) -> None:
+        self.start(self._lost_nodes.take_over_turn(offered.session, offered.owner))
+
+    def _answer_probe(self, probe: messages.Probe) -> bytes:
+        """Return which of these calls this node does not know. Send known answers and open questions once more."""
+        unknown: list[messages.ProbedClient] = []
+        gone: list[str] = []
+        moving: list[str] = []
+        for one in probe.clients:
+            receiver = self._receiver(one.peer, one.epoch)
+            if receiver is None:
+                (moving if self.client_rows.is_moving(one.peer, one.epoch) else gone).append(one.peer)
+            elif missing := tuple(call for call in one.calls if not receiver.knows(call, probe.sender)):
+                unknown.append(messages.ProbedClient(one.peer, one.epoch, missing))
+        return messages.encode(messages.Probed(tuple(unknown), tuple(gone), tuple(moving)))
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the other nodes counted this one as lost, and take over its calls."""
@@ -381,6 +350,7 @@ class Cluster:
 
 
 def _options(settings: ClusterSettings) -> LinkOptions:
+    """Return how this node connects to NATS. Raises `ConfigError`."""
     urls = read_secret(settings.url, os.environ, "cluster.url")
     servers = tuple(one.strip() for one in urls.split(",") if one.strip())
     if not servers or not all(one.startswith(("nats://", "tls://", "ws://", "wss://")) for one in servers):
@@ -389,9 +359,9 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         servers,
         read_secret(settings.user, os.environ, "cluster.user"),
         read_secret(settings.password, os.environ, "cluster.password"),
-        settings.nkey,
-        settings.credentials,
-        settings.tls_ca,
-        settings.tls_cert,
-        settings.tls_key,
+        nkey=settings.nkey,
+        credentials=settings.credentials,
+        tls_ca=settings.tls_ca,
+        tls_cert=settings.tls_cert,
+        tls_key=settings.tls_key,
     )

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
 from typing import Final
 
 from handspan.core.errors import StoreError
@@ -48,35 +47,31 @@ class Draining:
         """Whether no client is left that can go now, or that is expected at another node."""
         if any(peer.is_moving for peer in self._here().peers):
             return False
-        connected = self._connected()
-        is_working = self._here().sessions.hands_over or _is_relaying(connected)
+        connected = self._connected_peers()
+        is_working = self._here().sessions.hands_over or any(peer.relay.is_awaited for peer in connected)
         return not connected or (not is_working and all(peer.is_awaited for peer in connected))
 
     def _send_away(self, seconds: float, *, has_successors: bool) -> None:
         """Send away so many of the idle clients that all of them have been sent after these seconds."""
-        idle = [peer for peer in self._connected() if not peer.is_awaited]
+        idle = [peer for peer in self._connected_peers() if not peer.is_awaited]
         for peer in idle[: max(1, int(len(idle) * _TICK_SECONDS / max(seconds, _TICK_SECONDS)))]:
             if has_successors:
                 self._here().peers.move(peer)
             elif peer.socket is not None:
                 peer.socket.close(1012, "this node stops: connect again")
 
-    def _connected(self) -> list[Peer]:
+    def _connected_peers(self) -> list[Peer]:
         return [peer for peer in self._here().peers if peer.socket is not None and not peer.is_moving]
 
     async def hand_over_turn(self, session: str, owner: str) -> None:
         """Tell the node with the fewest turns that it can go on with the turn of this session."""
         try:
-            nodes = await self._turn_nodes()
+            nodes = [one for one in await self._book.nodes() if self._is_successor(one) and runs_turns(one.role)]
         except StoreError:
             return  # other nodes look for turns without a lease by themselves
         if nodes:
             least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
             self._link.send(least.id, messages.TURN, messages.encode(messages.TurnOffered(owner, session)))
-
-    async def _turn_nodes(self) -> list[NodeRecord]:
-        """Return the other nodes that run turns and do not stop. Raises `StoreError`."""
-        return [one for one in await self._book.nodes() if self._is_successor(one) and runs_turns(one.role)]
 
     async def _other_nodes(self) -> list[NodeRecord]:
         """Return the other nodes that do not stop; none while the database is away."""
@@ -93,8 +88,3 @@ class Draining:
 def runs_turns(role: str) -> bool:
     """Whether turns run on nodes with this role."""
     return role != "edge"
-
-
-def _is_relaying(peers: Sequence[Peer]) -> bool:
-    """Whether other nodes wait for one of these clients."""
-    return any(peer.relay.is_awaited for peer in peers)

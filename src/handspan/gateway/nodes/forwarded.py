@@ -3,12 +3,11 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
 from handspan.core.errors import HandspanError
 from handspan.core.nodes import NodeLink
@@ -22,7 +21,6 @@ PART: Final = "http_part"
 SEEN: Final = "http_seen"
 LEFT: Final = "http_left"
 PROBE: Final = "http_probe"
-KINDS: Final = frozenset((REQUEST, PART, SEEN, LEFT, PROBE))
 _PART_BYTES: Final = 128 * 1024
 _WINDOW: Final = 32
 """Parts that may wait for their acknowledgement. The response goes on when the client has read some of them."""
@@ -93,7 +91,6 @@ class ServedRequest:
 
     def __init__(self, request: ForwardedRequest, link: NodeLink) -> None:
         self.request = request
-        self.task: asyncio.Task[None] | None = None
         self.is_done = False
         self._link = link
         self._count = 0
@@ -109,17 +106,13 @@ class ServedRequest:
 
     def receiver(self, body: bytes) -> Receive:
         """Return the ASGI `receive` of the request: first its body, then `http.disconnect` when the client has left."""
-        first: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+        return replay(body, self._receive_end)
 
-        async def receive() -> MutableMapping[str, Any]:
-            if first:
-                return first.pop()
-            await self._left.wait()
-            return {"type": "http.disconnect"}
+    async def _receive_end(self) -> Message:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
 
-        return receive
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
+    async def send(self, message: Message) -> None:
         """Send an ASGI message of the response to the node of the client, in parts."""
         if message["type"] == "http.response.start":
             headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
@@ -129,14 +122,11 @@ class ServedRequest:
         is_last = not message.get("more_body", False)
         pieces = [body[at : at + _PART_BYTES] for at in range(0, len(body), _PART_BYTES)] or [b""]
         for place, piece in enumerate(pieces):
-            await self._wait_for_space()
+            while len(self._kept) >= _WINDOW and not self._left.is_set():
+                self._has_space.clear()
+                await self._has_space.wait()
             is_end = is_last and place == len(pieces) - 1
             self._add(ForwardedPart(self.request.id, 0, body=piece, is_last=is_end))
-
-    async def _wait_for_space(self) -> None:
-        while len(self._kept) >= _WINDOW and not self._left.is_set():
-            self._has_space.clear()
-            await self._has_space.wait()
 
     def _add(self, part: ForwardedPart) -> None:
         self._count += 1
@@ -169,6 +159,16 @@ class ServedRequest:
         self._left.set()
         self._kept.clear()
         self._has_space.set()
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that begins with this body."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return first.pop() if first else await receive()
+
+    return receive_again
 
 
 def scope_of(request: ForwardedRequest) -> Scope:

@@ -6,21 +6,23 @@ the node of the client says how many parts it has, and gets the lost ones again.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import OrderedDict
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.core.errors import ToolError
 from handspan.core.nodes import LinkDown, NodeLink, NoSuchNode
+from handspan.core.tasks import Tasks
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, send_refusal, send_whole
 from handspan.gateway.nodes.forwarded import (
     LEFT,
+    PART,
     PROBE,
     REQUEST,
     SEEN,
@@ -34,7 +36,7 @@ from handspan.gateway.nodes.forwarded import (
     ServedRequest,
     scope_of,
 )
-from handspan.sources.nodes.messages import LargeFrames, encode, is_large
+from handspan.sources.nodes.messages import LargeFrames, Read, encode, is_large, read_by
 
 _MAX_SERVED: Final = 1000
 _MAX_ANSWERED: Final = 1000
@@ -47,13 +49,6 @@ _SILENT_SECONDS: Final = 60.0
 _SECRETS: Final = frozenset((b"authorization", b"cookie"))
 _ACCEPTED, _BUSY = b"1", b"0"
 _log = logging.getLogger(__name__)
-
-
-_request: Final = msgspec.msgpack.Decoder(ForwardedRequest)
-_part: Final = msgspec.msgpack.Decoder(ForwardedPart)
-_seen: Final = msgspec.msgpack.Decoder(PartSeen)
-_left: Final = msgspec.msgpack.Decoder(RequestLeft)
-_probe: Final = msgspec.msgpack.Decoder(RequestProbe)
 _unknown: Final = msgspec.msgpack.Decoder(RequestsUnknown)
 
 
@@ -63,7 +58,7 @@ class RequestForwarding:
     def __init__(self, link: NodeLink, own: str, frames: LargeFrames) -> None:
         """`own`: the name under which this process gets messages."""
         self._link = link
-        self._own = own
+        self.own = own
         self._frames = frames
         self._answer: ASGIApp | None = None
         """Answers the requests of other nodes; None while no door is open for them."""
@@ -71,7 +66,7 @@ class RequestForwarding:
         """The requests that other nodes answer."""
         self._served: OrderedDict[str, ServedRequest] = OrderedDict()
         """The requests of other nodes: those in work, and answered ones whose parts may be sent again."""
-        self._probing: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._count = 0
 
     def serve(self, answer: ASGIApp) -> None:
@@ -80,15 +75,11 @@ class RequestForwarding:
 
     def open(self) -> None:
         """Begin to probe for lost parts."""
-        self._probing = asyncio.create_task(self._probe_often())
+        self._tasks.start(self._probe_often())
 
     async def close(self) -> None:
         """End all requests."""
-        tasks = [served.task for served in self._served.values() if served.task is not None]
-        for task in (*tasks, *([self._probing] if self._probing else [])):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await self._tasks.close()
         for waiting in self._waiting.values():
             waiting.fail()
 
@@ -100,7 +91,7 @@ class RequestForwarding:
         Raises `NoSuchNode` when that node is gone; the client has then received nothing.
         """
         self._count += 1
-        waiting = _Awaited(f"{self._own}-{self._count}", node)
+        waiting = _Awaited(f"{self.own}-{self._count}", node)
         self._waiting[waiting.id] = waiting
         watching_client = asyncio.create_task(self._watch_client(waiting, receive))
         try:
@@ -137,18 +128,19 @@ class RequestForwarding:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _make_request(self, request_id: str, scope: Scope, body: bytes) -> ForwardedRequest:
+        """Return the request as a message for another node, with its body or where the body is stored."""
         admitted: Admitted = scope["state"]["admitted"]
         request = ForwardedRequest(
-            self._own,
+            self.own,
             request_id,
             scope["method"],
             scope["path"].removeprefix(scope.get("root_path", "")),
-            scope.get("query_string", b""),
-            [(name, value) for name, value in scope["headers"] if name not in _SECRETS],
-            admitted.who.owner,
-            admitted.who.scopes,
-            admitted.token,
-            admitted.via,
+            query=scope.get("query_string", b""),
+            headers=[(name, value) for name, value in scope["headers"] if name not in _SECRETS],
+            owner=admitted.who.owner,
+            scopes=admitted.who.scopes,
+            token=admitted.token,
+            via=admitted.via,
         )
         if not is_large(body):
             return msgspec.structs.replace(request, body=body)
@@ -180,6 +172,7 @@ class RequestForwarding:
         self._link.send(waiting.node, LEFT, encode(RequestLeft(waiting.id)))
 
     async def _probe_often(self) -> None:
+        """Ask the nodes of requests that take long which parts of the response they have sent."""
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
             self._forget_silent()
@@ -200,9 +193,9 @@ class RequestForwarding:
 
     async def _probe_node(self, node: str, waiting: "list[_Awaited]") -> None:
         """Tell the node which parts have come, so that it sends the lost ones again. Fail requests that it has lost."""
-        asked = RequestProbe(tuple(PartSeen(one.id, one.last) for one in waiting))
+        probe = RequestProbe(tuple(PartSeen(one.id, one.last) for one in waiting))
         try:
-            answer = await self._link.request(node, PROBE, encode(asked), _ASK_SECONDS)
+            answer = await self._link.request(node, PROBE, encode(probe), _ASK_SECONDS)
             unknown = _unknown.decode(answer).ids
         except NoSuchNode:
             for one in waiting:
@@ -219,25 +212,27 @@ class RequestForwarding:
 
     # From another node.
 
-    def take(self, kind: str, body: bytes) -> bytes | None:
-        """Do what a message of another node says. Return the response; None for a message without one."""
-        match kind:
-            case "http":
-                return self._begin(_request.decode(body))
-            case "http_part":
-                part = _part.decode(body)
-                if (waiting := self._waiting.get(part.id)) is not None:
-                    waiting.take(part)
-            case "http_seen":
-                seen = _seen.decode(body)
-                if (served := self._served.get(seen.id)) is not None:
-                    served.forget(seen.number)
-            case "http_left":
-                if (served := self._served.get(_left.decode(body).id)) is not None:
-                    served.leave()
-            case "http_probe":
-                return encode(RequestsUnknown(tuple(self._repeat(_probe.decode(body)))))
-        return None
+    def readers(self) -> dict[str, Read]:
+        """Return what reads the messages of other nodes, by their kinds."""
+        return {
+            REQUEST: read_by(ForwardedRequest, self._begin),
+            PART: read_by(ForwardedPart, self._take_part),
+            SEEN: read_by(PartSeen, self._forget_parts),
+            LEFT: read_by(RequestLeft, self._leave),
+            PROBE: read_by(RequestProbe, self._repeat),
+        }
+
+    def _take_part(self, part: ForwardedPart) -> None:
+        if (waiting := self._waiting.get(part.id)) is not None:
+            waiting.take(part)
+
+    def _forget_parts(self, seen: PartSeen) -> None:
+        if (served := self._served.get(seen.id)) is not None:
+            served.forget(seen.number)
+
+    def _leave(self, left: RequestLeft) -> None:
+        if (served := self._served.get(left.id)) is not None:
+            served.leave()
 
     def _begin(self, request: ForwardedRequest) -> bytes:
         """Begin to answer a request, unless it has come before. Return whether it is accepted."""
@@ -246,12 +241,13 @@ class RequestForwarding:
         if sum(not served.is_done for served in self._served.values()) >= _MAX_SERVED:
             return _BUSY
         served = self._served[request.id] = ServedRequest(request, self._link)
-        served.task = asyncio.create_task(self._serve(served))
+        self._tasks.start(self._serve(served))
         while len(self._served) > _MAX_SERVED + _MAX_ANSWERED and next(iter(self._served.values())).is_done:
             self._served.popitem(last=False)
         return _ACCEPTED
 
     async def _serve(self, served: ServedRequest) -> None:
+        """Answer a request of another node."""
         request = served.request
         try:
             body = await self._frames.take(request.stored, request.owner) if request.stored else request.body
@@ -264,33 +260,28 @@ class RequestForwarding:
         finally:
             served.end()
 
-    def _repeat(self, asked: RequestProbe) -> list[str]:
+    def _repeat(self, probe: RequestProbe) -> bytes:
         """Send lost parts again. Return the requests that this node does not know."""
-        unknown: list[str] = []
-        for one in asked.requests:
-            served = self._served.get(one.id)
-            if served is None:
-                unknown.append(one.id)
-            else:
+        for one in probe.requests:
+            if (served := self._served.get(one.id)) is not None:
                 served.repeat(one.number)
-        return unknown
+        return encode(RequestsUnknown(tuple(one.id for one in probe.requests if one.id not in self._served)))
 
 
-class _Awaited:
+class _Awaited(Struct, eq=False):
     """A request that another node answers."""
 
-    def __init__(self, request_id: str, node: str) -> None:
-        self.id = request_id
-        self.node = node
-        self.parts: asyncio.Queue[ForwardedPart | None] = asyncio.Queue()
-        self.last = 0
-        """The number of the last part that has come."""
-        self.has_begun = False
-        """Whether the response's head has come."""
-        self.was_probed = False
-        """Whether an earlier round of probes has seen this request."""
-        self.misses = 0
-        """How often in a row no node listened under the id of its node."""
+    id: str
+    node: str
+    parts: asyncio.Queue[ForwardedPart | None] = msgspec.field(default_factory=asyncio.Queue)
+    last: int = 0
+    """The number of the last part that has come."""
+    has_begun: bool = False
+    """Whether the response's head has come."""
+    was_probed: bool = False
+    """Whether an earlier round of probes has seen this request."""
+    misses: int = 0
+    """How often in a row no node listened under the id of its node."""
 
     def take(self, part: ForwardedPart) -> None:
         """Take the next part. Drop a part that comes twice, or that comes after a lost part."""

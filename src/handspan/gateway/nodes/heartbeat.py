@@ -12,7 +12,7 @@ from typing import Final
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
 from handspan.bus.senders import Senders
-from handspan.config.settings import ClusterSettings
+from handspan.config.store_settings import ClusterSettings
 from handspan.core.bounded import BoundedDict
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
@@ -53,27 +53,19 @@ class Heartbeat:
         self._down_since = 0.0
         self._looked_at = time.monotonic()
         """When the last look for revoked tokens that succeeded began."""
-        self._task: asyncio.Task[None] | None = None
-        self.is_draining = False
-        """Whether this node tells the others that it stops."""
-        self.revoked: BoundedDict[str, None] = BoundedDict(_MAX_REVOKED)
+        self._revoked: BoundedDict[str, None] = BoundedDict(_MAX_REVOKED)
         """The tokens that this node knows to be revoked."""
-
-    def open(self) -> None:
-        """Begin the regular work."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        bus.subscribe(TokenRevoked, self._note_revoked)
 
     async def describe(self) -> None:
         """Tell the others whether this node stops, and its load. Raises `StoreError`."""
-        await self._book.describe(is_draining=self.is_draining, load=self._load())
+        await self._book.describe(is_draining=self._here().nodes.is_draining, load=self._load())
 
-    async def _run(self) -> None:
+    def _note_revoked(self, event: TokenRevoked) -> None:
+        self._revoked[event.token] = None
+
+    async def run(self) -> None:
+        """Do the regular work."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
@@ -87,6 +79,7 @@ class Heartbeat:
                 _log.exception("This node could not tell the others about itself")
 
     def _load(self) -> dict[str, float]:
+        """Return the figures that `handspan nodes` shows of this node."""
         parts = self._here()
         return {
             "clients": float(len(parts.peers)),
@@ -94,9 +87,9 @@ class Heartbeat:
             "turns": float(parts.sessions.count_running()),
             "calls": float(sum(len(peer.calls.open) for peer in parts.peers)),
             "resent": float(self._probes.resent),
-            "forged": float(self._link.forged),
-            "repeated": float(self._link.repeated),
-            "sent_messages": float(self._link.sent),
+            "forged": float(self._link.signing.forged),
+            "repeated": float(self._link.signing.repeated),
+            "sent_messages": float(self._link.signing.sent),
             "lost": float(self._link.lost),
             **parts.metrics.totals(),
         }
@@ -107,7 +100,7 @@ class Heartbeat:
         found = await self._book.revoked_tokens(now - self._looked_at + _REVOKED_OVERLAP)
         self._looked_at = now
         for owner, token in found:
-            if token not in self.revoked:
+            if token not in self._revoked:
                 self._here().auth.note_revoked(token)
                 self._bus.publish_here(TokenRevoked(owner, token))
 
@@ -124,12 +117,9 @@ class Heartbeat:
         down_for = time.monotonic() - self._down_since
         if down_for <= self._settings.lease:  # the lease of a node without a link is not over yet
             return
-        self.is_cut_off = await self._is_another_linked()
+        nodes = await self._book.nodes()
+        self.is_cut_off = any(one.id != self._book.own and one.lag < self._settings.lease for one in nodes)
         if self.is_cut_off and down_for > self._settings.away:
             for peer in self._here().peers:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node is cut off: connect again")
-
-    async def _is_another_linked(self) -> bool:
-        nodes = await self._book.nodes()
-        return any(one.id != self._book.own and one.lag < self._settings.lease for one in nodes)

@@ -1,24 +1,27 @@
 """The part of this node in an MCP server that one node runs for all: the lease, and how it is handed over (SPEC K2)."""
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from handspan.core.errors import HandspanError
-from handspan.core.nodes import LinkDown, NodeLink, NodeRecord
-from handspan.sources.mcp.connection import McpConnection
-from handspan.sources.mcp.opening import ServerLost
+from handspan.core.nodes import LinkDown, NodeBook, NodeRecord
+from handspan.core.tasks import wait_for
+from handspan.sources.mcp.process import ServerLost
+from handspan.sources.mcp.servers import McpServers
 from handspan.sources.mcp.sharing import ServerElsewhere
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer
 from handspan.sources.nodes.messages import encode
-from handspan.sources.nodes.server_link import NodeServerLink, encode_snapshot
+from handspan.sources.nodes.server_link import encode_snapshot
+
+if TYPE_CHECKING:
+    from handspan.gateway.nodes.servers import SharedServers
 
 _TRY_SECONDS: Final = 1.0
 _TURN_SECONDS: Final = 1.0
@@ -26,54 +29,16 @@ _TURN_SECONDS: Final = 1.0
 _MOVE_SECONDS: Final = 8.0
 """How long calls wait for a node that runs the server. A connection waits twice as long before its tools go."""
 _ASK_SECONDS: Final = 10.0
+_LEASE: Final = "mcp_server/"
+_LOOK_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 _trusted: Final = msgspec.msgpack.Decoder(messages.TrustedServer)
-
-
-class ShareHost(Protocol):
-    """What all shares of a node have in common."""
-
-    @property
-    def ready(self) -> asyncio.Event:
-        """Is set when this node takes part in the work of all nodes."""
-
-    @property
-    def node(self) -> str:
-        """The name of this node."""
-
-    @property
-    def link(self) -> NodeLink: ...
-
-    def find(self, name: str) -> McpConnection | None:
-        """Return the connection of this server."""
-
-    def link_of(self, name: str) -> NodeServerLink | None:
-        """Return the link to the server on another node; None while no other node runs the server."""
-
-    @property
-    def settles_in(self) -> float:
-        """Seconds in which nodes that start together with this one may still come."""
-
-    async def is_first(self, name: str) -> bool:
-        """Whether this is the node that runs the server if all nodes can choose."""
-
-    async def claim(self, name: str) -> HostedServer | None:
-        """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
-
-    async def release(self, hosted: HostedServer) -> None:
-        """Remove the row of a server whose program has ended on this node."""
-
-    async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
-        """Write the server's snapshot into its row, and tell the other nodes."""
-
-    def forget(self, share: "NodeShare") -> None:
-        """Note that the connection of this share is closed."""
 
 
 class NodeShare:
     """The part of this node in one server. Implements `ServerShare`."""
 
-    def __init__(self, name: str, host: ShareHost) -> None:
+    def __init__(self, name: str, host: "SharedServers") -> None:
         self.name = name
         self.changed_elsewhere = asyncio.Event()
         """Is set when another node begins to run the server, or stops."""
@@ -203,12 +168,35 @@ class NodeShare:
         await wait_for(end + _MOVE_SECONDS - time.monotonic(), self._released)
 
 
-async def wait_for(seconds: float, event: asyncio.Event) -> bool:
-    """Wait for the event, at most so many seconds. Return whether it has happened."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, seconds)):
-            await event.wait()
-    return event.is_set()
+class ServerNames:
+    """Tells the other nodes the names of this node's servers, and keeps the names of theirs on this node.
+
+    No client of any node gets such a prefix (SPEC R2). Each name is a named lease of a node that has the server in its
+    settings, whether the server is up or not. So the names of a node go with the node.
+    """
+
+    def __init__(self, book: NodeBook, servers: Callable[[], McpServers]) -> None:
+        self._book = book
+        self._servers = servers
+        self._looked_at = 0.0
+
+    async def look(self) -> None:
+        """Enter and read the names, at most once a second. Raises `StoreError`."""
+        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+            return
+        holders = {
+            lease.removeprefix(_LEASE): node
+            for lease, node in (await self._book.holders()).items()
+            if lease.startswith(_LEASE)
+        }
+        own = self._servers().names
+        for name in own - holders.keys():
+            await self._book.hold(f"{_LEASE}{name}")
+        for name in holders.keys() - own:
+            if holders[name] == self._book.own:
+                await self._book.release(f"{_LEASE}{name}")
+        self._servers().keep_names(frozenset(name for name, node in holders.items() if node != self._book.own))
+        self._looked_at = time.monotonic()
 
 
 def first_node(nodes: Iterable[NodeRecord], server: str) -> str:

@@ -12,23 +12,22 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import StoreError
-from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBook
-from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
-from handspan.gateway.nodes.server_names import ServerNames
-from handspan.gateway.nodes.server_share import NodeShare, first_node, wait_for
+from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord
+from handspan.core.tasks import wait_for
+from handspan.gateway.nodes.server_share import NodeShare, ServerNames, first_node
 from handspan.gateway.parts import Here
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer
-from handspan.sources.nodes.messages import GONE, ClientLost, LargeFrames, Probe, Probed, ProbedClient, ToClient, encode
+from handspan.sources.nodes.messages import encode
 from handspan.sources.nodes.mirror import Mirror, MirrorHost
 from handspan.sources.nodes.server_link import CAPABILITIES, NodeServerLink, encode_snapshot
 from handspan.sources.ws.calls import LostCall
@@ -52,26 +51,20 @@ def is_server(peer: str) -> bool:
     return peer.startswith(_PREFIX)
 
 
-class ServerHost(MirrorHost, Protocol):
-    """What mirrors need of this node, and its name."""
-
-    @property
-    def name(self) -> str: ...
-
-
 class SharedServers:
     """What this node does for the MCP servers that all nodes share: run some, and call the others through their nodes.
 
     Implements `RelayHost`.
     """
 
-    def __init__(self, host: ServerHost, link: NatsLink, bus: NatsBus, here: Here, *, away: float) -> None:
-        """`away`: seconds without the database after which this node's programs end."""
-        self.link = link
+    def __init__(self, host: MirrorHost, link: NatsLink, bus: NatsBus, here: Here, *, name: str, away: float) -> None:
+        """`name`: this node's. `away`: seconds without the database after which this node's programs end."""
+        self.link, self.frames, self.start = link, host.frames, host.start
         self.most_calls = _MAX_CALLS
-        self.is_draining = False
+        self.book = host.book
         self.ready = asyncio.Event()
-        self.node = host.name
+        """Is set when this node takes part in the work of all nodes."""
+        self.node = name
         self._here = here
         self._host = host
         self._bus = bus
@@ -96,52 +89,19 @@ class SharedServers:
         """When the database answered last."""
         self._gone: dict[str, float] = {}
         """Since when each node that has calls here is not among the living nodes."""
-        self._ticking: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-
-    @property
-    def frames(self) -> LargeFrames:
-        """Frames that are too large for a message."""
-        return self._host.frames
-
-    @property
-    def book(self) -> NodeBook:
-        """The rows of nodes and clients, in the database."""
-        return self._host.book
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work in a task of its own."""
-        self._host.start(work)
-
-    # Open and close.
 
     @property
     def _mcp(self) -> McpServers:
         return self._here().app.mcp
 
-    @property
-    def _unfinished(self) -> UnfinishedCalls:
-        """The calls of lost nodes, which may have gone to servers."""
-        return self._here().unfinished
-
-    def open(self) -> None:
-        """Begin to claim servers."""
-        self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
-        self._ticking = asyncio.create_task(self._tick())
-        self._opened_at = time.monotonic()
-        self.ready.set()
-
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop. The rows of this node are removed when the programs have ended, or with the lease of this node."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.wait([self._ticking])
         for link in self._by_peer.values():
             link.lost.set()
 
     async def drain(self, seconds: float) -> None:
         """Give the servers of this node to other nodes: each when its calls have ended, or after the time."""
-        self.is_draining = True
         held = [share for share in self._shares.values() if share.hosted is not None]
         if seconds and held:
             await asyncio.gather(*(share.hand_over(seconds) for share in held))
@@ -171,7 +131,7 @@ class SharedServers:
     async def claim(self, name: str) -> HostedServer | None:
         """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
         connection = self._mcp.find(name)
-        if self.is_draining or connection is None or self._mcp.is_foreign(name):
+        if self._here().nodes.is_draining or connection is None or self._mcp.is_foreign(name):
             return None
         record = ClientRecord(
             peer=f"{_PREFIX}{secrets.token_hex(16)}",
@@ -270,33 +230,10 @@ class SharedServers:
 
     # Messages of other nodes.
 
-    def deliver(self, message: ToClient) -> None:
-        """Give a frame of another node to the server that it is for."""
-        hosted = self._hosted.get(message.peer)
-        if hosted is None or hosted.epoch != message.epoch:
-            lost = ClientLost(SHARED, message.peer, message.epoch)
-            self.link.send(message.sender, GONE, encode(lost))
-        elif message.stored:
-            self.start(self._deliver_stored(hosted, message))
-        else:
-            hosted.deliver(message, message.frame)
-
-    async def _deliver_stored(self, hosted: HostedServer, message: ToClient) -> None:
-        frame = await self.frames.take(message.stored, SHARED)
-        if frame is not None:
-            hosted.deliver(message, frame)
-
-    def probe(self, asked: Probe) -> Probed:
-        """Return which of these calls this node does not know. Send known answers and open questions once more."""
-        unknown: list[ProbedClient] = []
-        gone: list[str] = []
-        for one in asked.clients:
-            hosted = self._hosted.get(one.peer)
-            if hosted is None or hosted.epoch != one.epoch:
-                gone.append(one.peer)
-            elif missing := tuple(call for call in one.calls if not hosted.knows(call, asked.sender)):
-                unknown.append(ProbedClient(one.peer, one.epoch, missing))
-        return Probed(tuple(unknown), tuple(gone))
+    def find_hosted(self, peer: str, epoch: int) -> HostedServer | None:
+        """Return the server that this node runs under this lease; None if it does not."""
+        hosted = self._hosted.get(peer)
+        return None if hosted is None or hosted.epoch != epoch else hosted
 
     def receive_question(self, question: messages.CallQuestion) -> None:
         """Pass a question of a call that runs on another node to the link of its server.
@@ -313,13 +250,17 @@ class SharedServers:
         if hosted is not None:
             hosted.receive_answer(answered)
 
-    def trust(self, asked: messages.TrustServer) -> bytes:
+    def trust(self, message: messages.TrustServer) -> bytes:
         """Accept the definitions of a server that runs on this node, for a person on another node."""
-        return encode(messages.TrustedServer(self._mcp.trust_here(asked.name)))
+        return encode(messages.TrustedServer(self._mcp.trust_here(message.name)))
 
     # Every half second.
 
-    async def _tick(self) -> None:
+    async def run(self) -> None:
+        """Claim servers, and look after those of all nodes."""
+        self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
+        self._opened_at = time.monotonic()
+        self.ready.set()
         count = 0
         while True:
             await wait_for(_TICK_SECONDS, self._wake)
@@ -366,19 +307,20 @@ class SharedServers:
 
         If no node runs the server any more, the outcome of its calls is unknown.
         """
-        awaited = [peer for peer in self._unfinished.awaited if is_server(peer)]
+        unfinished = self._here().unfinished
+        awaited = [peer for peer in unfinished.awaited_peers if is_server(peer)]
         rows = {row.peer for row in await self.book.client_nodes([SHARED])} if awaited else ()
         for peer in awaited:
             hosted, link = self._hosted.get(peer), self._by_peer.get(peer)
             if hosted is not None:
-                for call in self._unfinished.take(peer):
+                for call in unfinished.take(peer):
                     hosted.take_over(call)
             elif link is not None and link.mirror.is_up:
-                self._unfinished.take_over(peer, link.mirror.calls)
+                unfinished.take_over(peer, link.mirror.calls)
                 link.resume_calls()
             elif peer not in rows:
-                for call in self._unfinished.take(peer):
-                    call.end(LostCall(True, _SERVER_LOST))
+                for call in unfinished.take(peer):
+                    call.end(LostCall(was_sent=True, why=_SERVER_LOST))
 
     def acknowledge(self, call_id: str) -> None:
         """Let the node of a server forget the answer to this call, because the result is stored."""

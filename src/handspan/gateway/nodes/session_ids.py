@@ -7,41 +7,22 @@ to that node. Every other request of the newer era is answered by the node that 
 import hmac
 from collections.abc import MutableMapping
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.core.nodes import NoSuchNode
 from handspan.gateway.http.refusals import JSON_HEADER, send_whole
+from handspan.gateway.nodes.forwarded import replay
+from handspan.gateway.nodes.forwarding import RequestForwarding
 
 _SESSION: Final = b"mcp-session-id"
 _STATE: Final = b'"requestState"'
 _NOT_FOUND: Final = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found: its node is gone. Begin anew."}}'
 )
-
-
-class SignedIds:
-    """Makes ids that name their node and are signed, and reads them."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def sign(self, own_id: str, node: str) -> str:
-        """Return the id that clients get."""
-        return f"{own_id}.{node}.{self._signature(own_id, node)}"
-
-    def read(self, signed: str) -> tuple[str, str] | None:
-        """Return the id and its node; None when no node of this cluster has signed it."""
-        own_id, _, rest = signed.partition(".")
-        node, _, signature = rest.partition(".")
-        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(own_id, node).encode())
-        return (own_id, node) if is_ours else None
-
-    def _signature(self, own_id: str, node: str) -> str:
-        return hmac.new(self._key, f"{own_id}\n{node}".encode(errors="replace"), sha256).hexdigest()[:40]
 
 
 class _StateParams(Struct, frozen=True):
@@ -57,32 +38,30 @@ class _StateRequest(Struct, frozen=True):
 _request: Final = msgspec.json.Decoder(_StateRequest)
 
 
-class RequestNodes(Protocol):
-    """The nodes, as requests need them."""
-
-    @property
-    def process(self) -> str:
-        """The name of this process. It stays when the node gets a new incarnation, as MCP sessions do."""
-        ...
-
-    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the process `node` answer a request. Raises `NoSuchNode` when that process is gone."""
-        ...
-
-
 class SessionRoutes:
     """Brings every request to the node that has its session, or its waiting call. Implements `RoutedSessions`."""
 
-    def __init__(self, key: bytes, nodes: RequestNodes, here: ASGIApp, longest: int) -> None:
+    def __init__(self, key: bytes, forwarding: RequestForwarding, here: ASGIApp, longest: int) -> None:
         """`here` answers the requests for this node. It refuses bodies of more than `longest` bytes."""
-        self._ids = SignedIds(key)
-        self._nodes = nodes
+        self._key = key
+        self._forwarding = forwarding
         self._here = here
         self._longest = longest
 
     def stamp(self, own_id: str) -> str:
         """Return the signed id that clients get for a session or call in the memory of this node."""
-        return self._ids.sign(own_id, self._nodes.process)
+        node = self._forwarding.own
+        return f"{own_id}.{node}.{self._signature(own_id, node)}"
+
+    def _read(self, signed: str) -> tuple[str, str] | None:
+        """Return the id and its node; None when no node of this cluster has signed it."""
+        own_id, _, rest = signed.partition(".")
+        node, _, signature = rest.partition(".")
+        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(own_id, node).encode())
+        return (own_id, node) if is_ours else None
+
+    def _signature(self, own_id: str, node: str) -> str:
+        return hmac.new(self._key, f"{own_id}\n{node}".encode(errors="replace"), sha256).hexdigest()[:40]
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, on the node to which it belongs."""
@@ -95,13 +74,15 @@ class SessionRoutes:
             await self._here(scope, receive, send)
 
     async def _answer_session(self, signed: str, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._ids.read(signed)
+        """Answer a request of a session here, or let the node answer that the session's signed id names."""
+        found = self._read(signed)
         if found is None:
             await _refuse(send)
             return
         session, node = found
-        if node != self._nodes.process:
-            await self._forward(node, scope, await _read_body(receive, self._longest), receive, send)
+        if node != self._forwarding.own:
+            body = await _read_body(receive, self._longest)
+            await self._forward(node, scope, body, receive=receive, send=send)
             return
         headers = [(name, session.encode() if name == _SESSION else value) for name, value in scope["headers"]]
         await self._here({**scope, "headers": headers}, receive, _with_session(send, lambda _: signed))
@@ -109,15 +90,15 @@ class SessionRoutes:
     async def _answer_plain(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request without a session: it opens a session, or belongs to the newer era."""
         body = await _read_body(receive, self._longest)
-        found = self._ids.read(_find_state(body)) if _STATE in body else None
-        if found is not None and found[1] != self._nodes.process:
-            await self._forward(found[1], scope, body, receive, send)
+        found = self._read(_find_state(body)) if _STATE in body else None
+        if found is not None and found[1] != self._forwarding.own:
+            await self._forward(found[1], scope, body, receive=receive, send=send)
         else:
-            await self._here(scope, _replay(body, receive), _with_session(send, self.stamp))
+            await self._here(scope, replay(body, receive), _with_session(send, self.stamp))
 
     async def _forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         try:
-            await self._nodes.forward(node, scope, body, receive, send)
+            await self._forwarding.forward(node, scope, body, receive=receive, send=send)
         except NoSuchNode:
             await _refuse(send)
 
@@ -134,16 +115,6 @@ async def _read_body(receive: Receive, longest: int) -> bytes:
         body += message.get("body", b"")
         if message["type"] == "http.disconnect" or not message.get("more_body") or len(body) > longest:
             return bytes(body)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that begins with this body."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return first.pop() if first else await receive()
-
-    return receive_again
 
 
 def _with_session(send: Send, sign: Any) -> Send:

@@ -13,7 +13,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class SharedWork:
-    """The leases of named work, and what one node tells the others of tries."""
+    """The leases of named work, and what one node tells the others of tries. Implements `NodeWork`."""
 
     def __init__(self, book: NodeBook, bus: NatsBus) -> None:
         self._book = book
@@ -25,13 +25,13 @@ class SharedWork:
         """Return a function that tells the other nodes of a try. `count` gets the tries on other nodes."""
 
         def on_try(event: TryNoted) -> None:
-            if self._bus.is_remote and event.kind == kind:
+            if event.kind == kind:
                 count(event.address)
 
-        self._bus.subscribe(TryNoted, on_try)
+        self._bus.subscribe_elsewhere(TryNoted, on_try)
         return lambda address: self._bus.publish(TryNoted("", kind, address))
 
-    def shared_requests(self, kind: str) -> "KindOfRequests":
+    def requests(self, kind: str) -> "KindOfRequests":
         """Return the requests of this kind, of which each is answered by one node."""
         return KindOfRequests(self._book, kind)
 
@@ -41,6 +41,10 @@ class SharedWork:
         The work is free again when the node is lost.
         """
         return await self._book.hold(name) == self._book.own
+
+    async def leave(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+        await self._book.release(name)
 
     def free(self, names: Sequence[str]) -> Sequence[str]:
         """Return those of these works that this node may take: no node held them at the last look, either."""
@@ -71,9 +75,9 @@ class KindOfRequests:
         self._book = book
         self._kind = kind
 
-    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+    async def claim(self, owner: str, key: str, fingerprint: bytes, seconds: float) -> RequestClaim:
         """Let this node answer the request, unless a node answers it already, or has in the last `seconds`."""
-        return await self._book.claim_request(self._kind, owner, key, asked, seconds)
+        return await self._book.claim_request(self._kind, owner, key, fingerprint, seconds=seconds)
 
     async def answer(self, owner: str, key: str, encode: Callable[[], Awaitable[bytes | None]]) -> None:
         """Store the answer of a claimed request. None: the request has no answer, and may be claimed again."""

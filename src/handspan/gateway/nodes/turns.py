@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import HandspanError
-from handspan.core.events import Ended, Titled
+from handspan.core.events import Ended, SessionChange
 from handspan.core.messages import AssistantMessage, Text
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.core.tasks import wait_for
 from handspan.gateway.parts import Here
 
 _LOOK_SECONDS: Final = 2.0
@@ -39,17 +40,6 @@ class TurnsElsewhere:
         """The turns on other nodes, by their sessions."""
         self._ended: dict[str, asyncio.Event] = {}
         """For each session whose next turn waits on this node: is set when the turn on another node ends."""
-        self._task: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        """Begin to look for turns whose end was missed."""
-        self._task = asyncio.create_task(self._look())
-
-    async def close(self) -> None:
-        """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
 
     def on_event(self, published: TurnEvent) -> None:
         """Pass an event of a turn on another node to the listeners of its session on this node."""
@@ -61,13 +51,13 @@ class TurnsElsewhere:
         session = self._here().sessions.find(published.session, published.owner)
         if session is None:
             return
-        if not is_over and type(published.event) is not Titled:  # the title comes after the end
+        if not is_over and not isinstance(published.event, SessionChange):  # it may come after the end
             self._running[published.session] = _Watched(published.owner, published.turn, time.monotonic())
         session.listeners.tell_elsewhere(published.event, published.turn)
 
-    def on_abort(self, asked: AbortRequested) -> None:
+    def on_abort(self, event: AbortRequested) -> None:
         """Stop the turns of this session that run on this node."""
-        session = self._here().sessions.find(asked.session, asked.owner)
+        session = self._here().sessions.find(event.session, event.owner)
         if session is not None:
             for turn in session.turns:
                 turn.abort()
@@ -76,16 +66,13 @@ class TurnsElsewhere:
         """Wait for the end of a turn on another node, for a quarter of a second at most."""
         ended = self._ended.setdefault(session, asyncio.Event())
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await ended.wait()
-        except TimeoutError:
-            pass  # the event may be lost: the store is asked again
+            await wait_for(_WAIT_SECONDS, ended)  # the event may be lost: the store is asked again
         finally:
             ended.clear()
             self._ended.pop(session, None)
 
-    async def _look(self) -> None:
-        """Give the listeners the end of a turn whose last event was lost."""
+    async def look(self) -> None:
+        """Give the listeners the ends of turns whose last event was lost."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             before = time.monotonic() - _LOOK_SECONDS
@@ -114,15 +101,13 @@ class TurnsElsewhere:
         if record.state == "waiting":
             return Ended("pending")
         ends = await self._conversations.ends(record.id, owner=record.owner, after=record.length)
-        text = await self._last_text(record.id, record.owner, record.length)
+        text = await self._last_text(record)
         if record.length in ends:
             return ends[record.length].to_event(text)
         return Ended("done" if text else "aborted", text)
 
-    async def _last_text(self, session: str, owner: str, length: int) -> str:
+    async def _last_text(self, record: SessionRecord) -> str:
         """Return the text of the last message, if the assistant wrote it; else an empty text."""
-        messages = await self._conversations.load(session, owner=owner, after=max(0, length - 1))
-        last = messages[-1] if messages else None
-        if not isinstance(last, AssistantMessage):
-            return ""
-        return "".join(part.text for part in last.parts if isinstance(part, Text))
+        messages = await self._conversations.load(record.id, owner=record.owner, after=max(0, record.length - 1))
+        parts = messages[-1].parts if messages and isinstance(messages[-1], AssistantMessage) else ()
+        return "".join(part.text for part in parts if isinstance(part, Text))

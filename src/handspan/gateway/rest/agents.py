@@ -15,8 +15,18 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
 from handspan.registry.selection import why_unusable
-from handspan.wire.rest.agent_requests import AgentChange, CloneName, NewAgent, Ticks
-from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, Checkbox, DeletedAgent, KeptWhere
+from handspan.wire.rest.agents import (
+    AgentChange,
+    AgentList,
+    AgentTools,
+    AgentView,
+    Checkbox,
+    CloneName,
+    DeletedAgent,
+    KeptWhere,
+    NewAgent,
+    Ticks,
+)
 
 _IDLE_SEARCH: Final = "it is there when the agent has more tools than a model is sent (setting tools.shown)"
 family: Final = Family("agents")
@@ -25,8 +35,8 @@ family: Final = Family("agents")
 @family.get("/api/agents")
 async def agents(request: RestRequest) -> AgentList:
     """The caller's agents, the built-in one first."""
-    known = await request.parts.app.agents.all(owner=request.owner)
-    return AgentList([_render_agent(request, one) for one in known], request.parts.app.settings.default_agent)
+    known = await request.app.agents.all(owner=request.owner)
+    return AgentList([_render_agent(request, one) for one in known], request.app.settings.default_agent)
 
 
 @family.post("/api/agents", status=201, also_refuses=(409,), size="large")
@@ -34,7 +44,7 @@ async def create_agent(request: RestRequest, body: NewAgent) -> AgentView:
     """Create an agent. Its name has to be free."""
     await _check_name_is_free(request, body.name)
     given = structs.asdict(body) | {"max_tool_iterations": body.max_tool_iterations or None}
-    await request.parts.app.agents.create(Agent(**given), owner=request.owner)
+    await request.app.agents.create(Agent(**given), owner=request.owner)
     return await _publish_changed(request, body.name)
 
 
@@ -53,10 +63,10 @@ async def edit_agent(request: RestRequest, name: str, body: AgentChange) -> Agen
         given["max_tool_iterations"] = None
     if given.get("name", name) != name:
         if name == GENERAL.name:
-            raise Refusal(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
+            raise Refusal(409, "settings", f"The agent {name!r} is built-in and keeps its name: clone it instead.")
         await _check_name_is_free(request, given["name"])
     change = partial(structs.replace, **given)
-    changed = await request.parts.app.agents.edit(name, change, owner=request.owner)
+    changed = await request.app.agents.edit(name, change, owner=request.owner)
     return await _publish_changed(request, changed.name)
 
 
@@ -65,10 +75,10 @@ async def delete_agent(request: RestRequest, name: str) -> DeletedAgent:
     """Remove an agent. Its sessions continue with the built-in agent."""
     await _find_known(request, name)
     if name == GENERAL.name:
-        raise Refusal(409, "settings", f"The agent {name!r} is built in and can't be removed.")
-    moved = await request.parts.app.agents.delete(name, owner=request.owner)
+        raise Refusal(409, "settings", f"The agent {name!r} is built-in and can't be removed.")
+    moved = await request.app.agents.delete(name, owner=request.owner)
     request.publish("agents", name=name, change="deleted")
-    return DeletedAgent(True, name, moved)
+    return DeletedAgent(deleted=True, name=name, sessions_moved=moved)
 
 
 @family.post("/api/agents/{name}/clone", status=201, also_refuses=(409,))
@@ -76,7 +86,7 @@ async def clone_agent(request: RestRequest, name: str, body: CloneName) -> Agent
     """Copy an agent under another name."""
     await _find_known(request, name)
     await _check_name_is_free(request, body.name)
-    await request.parts.app.agents.clone(name, body.name, owner=request.owner)
+    await request.app.agents.clone(name, body.name, owner=request.owner)
     return await _publish_changed(request, body.name)
 
 
@@ -92,7 +102,7 @@ async def select(request: RestRequest, name: str, body: Ticks) -> AgentTools:
     await _find_known(request, name)
     if both := set(body.on) & set(body.off):
         raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
-    chosen = await request.parts.app.agents.edit(name, partial(_apply_ticks, body), owner=request.owner)
+    chosen = await request.app.agents.edit(name, partial(_apply_ticks, body), owner=request.owner)
     request.publish("agents", name=name, change="changed")
     return _selection(request, chosen)
 
@@ -114,7 +124,7 @@ async def find_agent(request: RestRequest, name: str) -> Agent:
 
 async def _find_known(request: RestRequest, name: str) -> KnownAgent:
     try:
-        return await request.parts.app.agents.find(name or None, owner=request.owner)
+        return await request.app.agents.find(name or None, owner=request.owner)
     except ConfigError as error:
         if not name:  # the settings name an agent that does not exist
             raise
@@ -122,7 +132,7 @@ async def _find_known(request: RestRequest, name: str) -> KnownAgent:
 
 
 async def _check_name_is_free(request: RestRequest, name: str) -> None:
-    taken = [one.agent.name for one in await request.parts.app.agents.all(owner=request.owner)]
+    taken = [one.agent.name for one in await request.app.agents.all(owner=request.owner)]
     if name in taken:
         raise Refusal(409, "taken", f"There is an agent {name!r} already: choose another name.")
 
@@ -137,12 +147,12 @@ def _render_agent(request: RestRequest, known: KnownAgent) -> AgentView:
     kept: KeptWhere = (
         "settings" if known.is_of_settings else "built_in" if known.agent.name == GENERAL.name else "store"
     )
-    count = len(request.parts.app.registry.toolbox(known.agent, request.who).specs())
+    count = len(request.app.registry.toolbox(known.agent, request.who).specs())
     return AgentView(**given, kept=kept, tool_count=count)
 
 
 def _selection(request: RestRequest, chosen: Agent) -> AgentTools:
-    registry = request.parts.app.registry
+    registry = request.app.registry
     scopes = (("global", ""), ("owner", request.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
@@ -163,7 +173,7 @@ def _checkbox(request: RestRequest, chosen: Agent, entry: Entry, listed: Abstrac
         selected=selects(chosen, spec.name),
         asks=mode_asks(chosen.mode, spec.annotations),
         refused=must_read and entry.is_read_only is None,
-        disabled_by=request.parts.app.registry.disabled_by(entry),
+        disabled_by=request.app.registry.find_disabling(entry),
         only_reads=must_read and entry.is_read_only is not None,
         unusable=why_unusable(entry) or (_IDLE_SEARCH if is_idle_search else ""),
     )

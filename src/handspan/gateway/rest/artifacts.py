@@ -53,7 +53,9 @@ async def respond_attachment(request: RestRequest, attachments: Sequence[Attachm
 @family.get("/api/artifacts")
 async def artifacts(request: RestRequest) -> ArtifactList:
     """The caller's artifacts, the newest first."""
-    return ArtifactList([_render_stored(one) for one in await request.parts.artifacts.all(owner=request.owner)])
+    found = await request.parts.artifacts.all(owner=request.owner)
+    deleted = await request.store.conversations.deleted(owner=request.owner)  # they go with their session, a bit later
+    return ArtifactList([_render_stored(one) for one in found if one.session not in deleted])
 
 
 @family.get("/api/artifacts/{artifact_id}", media_type=BINARY, also={206: AsgiResponse}, also_refuses=(416,))
@@ -65,9 +67,9 @@ async def read(request: RestRequest, artifact_id: str) -> AsgiResponse:
 
 def _render_stored(one: StoredArtifact) -> ListedArtifact:
     ref = one.ref
-    return ListedArtifact(ref.id, ref.size, ref.media_type, ref.name, one.session, moment(one.at))
+    return ListedArtifact(ref.id, ref.size, ref.media_type, ref.name, session=one.session, at=moment(one.at))
 
 
 async def _check_session(request: RestRequest, session: str) -> None:
     if session:
-        await request.parts.sessions.find_record(session, request.owner)
+        await request.find_session(session)

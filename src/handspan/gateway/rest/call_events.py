@@ -9,32 +9,21 @@ from handspan.core.questions import Question
 from handspan.core.results import Failure, ToolResult, envelope
 from handspan.core.values import Json, encode
 from handspan.gateway.http.streams import StreamKind, piece_of
-from handspan.wire.rest.calls import (
-    CallAsks,
-    CallBegan,
-    CallEnded,
-    CallEnvelope,
-    CallEvent,
-    CallMissed,
-    CallReported,
-    CallWaits,
-    FailedCall,
-    SucceededCall,
-)
+from handspan.wire.rest import calls as wire
 
 _BACKLOG: Final = 1024 * 1024
 """Bytes of progress that wait for a client to read."""
 
 
-def render_result(result: ToolResult) -> CallEnvelope:
+def render_result(result: ToolResult) -> wire.CallEnvelope:
     """Return the result in the form that every client sees."""
     if isinstance(result, Failure):
-        return FailedCall(result.error_type, result.code, result.message)
+        return wire.FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
-    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [], result.notice)  # type: ignore[arg-type] # `envelope` makes objects of them
+    return wire.SucceededCall(result.value, attachments if isinstance(attachments, list) else [], result.notice)  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
-LastEvent: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
+LastEvent: TypeAlias = Callable[[], Awaitable[wire.CallEnded | wire.CallWaits]]
 """Makes the last event, once the call has ended or waits."""
 
 
@@ -60,26 +49,26 @@ class CallStream:
 
     def report(self, value: Json) -> None:
         """Add progress of the tool."""
-        self.put(CallReported(value))
+        self.put(wire.CallReported(value))
 
     def ask(self, question: Question) -> None:
         """Add a question to a person."""
-        self.put(CallAsks(question.id, question.device))
+        self.put(wire.CallAsks(question.id, question.device))
 
-    def put(self, event: CallBegan | CallReported | CallAsks) -> None:
+    def put(self, event: wire.CallBegan | wire.CallReported | wire.CallAsks) -> None:
         """Add an event. Progress is dropped while too many bytes wait."""
         if self.is_over:
             return
         piece = self._piece(event)
-        if isinstance(event, CallReported) and self._size + len(piece) > _BACKLOG:
+        if isinstance(event, wire.CallReported) and self._size + len(piece) > _BACKLOG:
             self._missed += 1
             return
         if self._missed:
-            self._add(self._piece(CallMissed(self._missed)))
+            self._add(self._piece(wire.CallMissed(self._missed)))
             self._missed = 0
         self._add(piece)
 
-    def done(self) -> None:
+    def on_done(self) -> None:
         """Say that the call is over. The last event follows those that wait."""
         self._is_done = True
         self._changed.set()
@@ -104,7 +93,7 @@ class CallStream:
         self._changed.set()
 
     async def _last_piece(self) -> bytes:
-        missed = self._piece(CallMissed(self._missed)) if self._missed else b""
+        missed = self._piece(wire.CallMissed(self._missed)) if self._missed else b""
         piece = missed + self._piece(await self._last())
         self.is_over = True
         return piece
@@ -114,7 +103,7 @@ class CallStream:
         self._size += len(piece)
         self._changed.set()
 
-    def _piece(self, event: CallEvent) -> bytes:
+    def _piece(self, event: wire.CallEvent) -> bytes:
         name = event.__struct_config__.tag
         assert isinstance(name, str)
         return piece_of(self._kind, name, encode(event))

@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.agent.refusals import NoTurnsHere
 from handspan.channels.bus import ChannelQueue, describe_unknown
-from handspan.channels.signatures import check_signature
+from handspan.channels.webhook import check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
 from handspan.core.errors import ToolError, WireError
 from handspan.core.values import encode
@@ -15,22 +15,11 @@ from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.http.bodies import read_body
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.route import Family, Reply, RestRequest
 from handspan.gateway.rest.status import channel_states
 from handspan.wire import strict_json
-from handspan.wire.rest.channels import (
-    ChannelList,
-    ChannelTest,
-    ChannelTested,
-    ChannelView,
-    NewSender,
-    SenderChanged,
-    SenderView,
-    SignatureHeaders,
-    SignedAnswer,
-    SignedMessage,
-)
+from handspan.wire.rest import channels as wire
 
 family: Final = Family("channels")
 _ID_LENGTH: Final = 32
@@ -39,60 +28,60 @@ _REFUSALS: Final = {"refused": (403, "sender_refused"), "limited": (429, "rate_l
 
 
 @family.get("/api/channels")
-async def channels(request: RestRequest) -> ChannelList:
+async def channels(request: RestRequest) -> wire.ChannelList:
     """The channels, whether each works, and who may write there."""
-    await request.parts.app.messages.check()
+    await request.app.messages.check()
     door, states = request.parts.channels, channel_states(request)
     found = []
     for queue in door or ():
         assert door is not None
         senders = [one for one in await door.book.senders(queue.name) if one.owner == request.owner]
-        views = [SenderView(one.sender, one.owner, one.name, moment(one.at)) for one in senders]
+        views = [wire.SenderView(one.sender, one.owner, one.name, moment(one.at)) for one in senders]
         settings = queue.settings
         receives = settings.receive and queue.kind in _RECEIVES
         about = (settings.owner, settings.agent, receives, states[queue.name], settings.allow, views)
-        found.append(ChannelView(queue.name, queue.kind, *about))
-    return ChannelList(found)
+        found.append(wire.ChannelView(queue.name, queue.kind, *about))
+    return wire.ChannelList(found)
 
 
 @family.post("/api/channels/{name}/test", "admin", also_refuses=(502,))
-async def test_channel(request: RestRequest, name: str, body: ChannelTest) -> ChannelTested:
+async def test_channel(request: RestRequest, name: str, body: wire.ChannelTest) -> wire.ChannelTested:
     """Send a message through a channel, to see whether it works."""
     queue = _find(request, name)
     try:
         await queue.send(OutgoingMessage(name, body.chat_id, body.content, request.owner))
     except ToolError as error:
         raise Refusal(502, "not_delivered", f"The message was not delivered: {error.message}") from None
-    return ChannelTested(name, body.chat_id)
+    return wire.ChannelTested(name, body.chat_id)
 
 
 @family.post("/api/channels/{name}/senders", "admin", status=201)
-async def pair_sender(request: RestRequest, name: str, body: NewSender) -> SenderChanged:
+async def pair_sender(request: RestRequest, name: str, body: wire.NewSender) -> wire.SenderChanged:
     """Let a person write to agents on this channel, for the caller's owner."""
     queue = _find(request, name)
     if queue.kind not in _RECEIVES:
         raise Refusal(422, "invalid_request", f"No person can write to an agent on {name!r}, which is {queue.kind!r}.")
     await _door(request).book.pair(ChannelSender(name, body.sender, request.owner, body.name))
-    return SenderChanged(name, body.sender, True)
+    return wire.SenderChanged(name, body.sender, paired=True)
 
 
 @family.delete("/api/channels/{name}/senders/{sender}", "admin")
-async def unpair_sender(request: RestRequest, name: str, sender: str) -> SenderChanged:
+async def unpair_sender(request: RestRequest, name: str, sender: str) -> wire.SenderChanged:
     """Let a person write no more. The ids of the settings stay."""
     _find(request, name)
     if not await _door(request).book.unpair(name, sender):
-        raise not_found("sender", sender)
-    return SenderChanged(name, sender, False)
+        raise not_found_refusal("sender", sender)
+    return wire.SenderChanged(name, sender, paired=False)
 
 
 @family.post(
     "/channels/{name}",
     "open",
     status=202,
-    also={200: SignedAnswer},
+    also={200: wire.SignedAnswer},
     also_refuses=(400, 401, 403, 408, 409, 413, 421, 429),
 )
-async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders) -> SignedAnswer | Reply:
+async def take_signed(request: RestRequest, name: str, headers: wire.SignatureHeaders) -> wire.SignedAnswer | Reply:
     """Take a message of a person, signed by the program that passes it on. A signature is good once, for 5 minutes."""
     limits = request.rest.limits
     body = await read_body(request.asgi, limits.of("small"), limits.seconds)
@@ -108,7 +97,7 @@ async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders
     return await _take(request, _read(name, body, proof))
 
 
-async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
+async def _take(request: RestRequest, message: IncomingMessage) -> wire.SignedAnswer | Reply:
     """Give the message to its channel, and answer how it was taken. Raises `Refusal` if it was not."""
     if not request.parts.nodes.runs_turns:
         raise NoTurnsHere
@@ -124,23 +113,21 @@ async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer 
             text = "This request came before, and each is taken once. Sign the message again, with the time of now."
         raise Refusal(*_REFUSALS[taken.status], text)
     assert taken.status in ("accepted", "answered", "duplicate")
-    answer = SignedAnswer(taken.status, message.reply_to or message.id, taken.text)
+    answer = wire.SignedAnswer(taken.status, message.reply_to or message.id, taken.text)
     return answer if taken.status == "accepted" else Reply(answer, 200)
 
 
 def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
+    """Return the message in a signed body. Raises `Refusal`."""
     try:
-        read = msgspec.convert(strict_json.parse(body), SignedMessage)
+        read = msgspec.convert(strict_json.parse(body), wire.SignedMessage)
     except (WireError, msgspec.ValidationError) as error:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
     if read.media:
         raise Refusal(400, "invalid_request", "Only text is read: leave `media` empty.")
     if not read.content.strip() and not read.button:
-        raise Refusal(
-            400,
-            "invalid_request",
-            "The message is empty: put its text into `content`, or the pressed button into `button`.",
-        )
+        text = "The message is empty: put its text into `content`, or the pressed button into `button`."
+        raise Refusal(400, "invalid_request", text)
     chat = read.chat_id or read.sender_id
     about = (read.sender_id, chat, read.content, read.sender_name, read.button, proof, read.id)
     # Programs count the messages of each sender and chat for themselves. Without an id, the signature is one.
@@ -151,7 +138,7 @@ def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
 def _door(request: RestRequest) -> ChannelDoor:
     door = request.parts.channels
     if door is None:
-        raise not_found("channel", "")
+        raise not_found_refusal("channel", "")
     return door
 
 

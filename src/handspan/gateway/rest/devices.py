@@ -3,11 +3,11 @@
 from typing import Final
 
 from handspan.core.records import TOKEN_ID_LENGTH
-from handspan.gateway.clients.device_info import DeviceInfo
+from handspan.gateway.clients.owned_devices import DeviceInfo
 from handspan.gateway.entry.auth import ADMIN
 from handspan.gateway.http.routing import moment
 from handspan.gateway.parts import GatewayParts
-from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, NewLabel, Relabelled, SeenDevice
 
@@ -33,7 +33,7 @@ async def devices(request: RestRequest) -> DeviceList:
 async def rename_device(request: RestRequest, label: str, body: NewLabel) -> Relabelled:
     """Give a device another label. The tools of a connected one have that prefix from its next connection on."""
     if not await request.parts.devices.rename(label, body.label, request.owner):
-        raise not_found("device", label)
+        raise not_found_refusal("device", label)
     request.publish("devices", label=body.label, change="renamed")
     return Relabelled(body.label, request.parts.devices.connected_as(body.label, request.owner))
 
@@ -47,7 +47,7 @@ async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
     """
     forgotten = await forget(request.parts, label, request.owner)
     if forgotten is None:
-        raise not_found("device", label)
+        raise not_found_refusal("device", label)
     request.publish("devices", label=label, change="revoked")
     return forgotten
 
@@ -56,7 +56,7 @@ async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
 async def mark_device_seen(request: RestRequest, label: str) -> SeenDevice:
     """Confirm that a person has seen which tools changed (SPEC T5)."""
     if not await request.parts.devices.mark_seen(label, request.owner):
-        raise not_found("device", label)
+        raise not_found_refusal("device", label)
     request.publish("devices", label=label, change="looked")
     return SeenDevice(label)
 
@@ -78,7 +78,8 @@ async def forget(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevi
         return None
     serves = gateway.devices.find_sharing(label, owner)
     still_valid = await _revoke_token_of_device(gateway, token, owner, serves)
-    label_now = gateway.devices.label_now(label, owner) or label
+    device = gateway.devices.find(owner, label)
+    label_now = label if device is None else device.label_now or label
     for peer in gateway.peers:
         if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
             gateway.peers.dismiss(peer)

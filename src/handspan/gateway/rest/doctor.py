@@ -1,12 +1,12 @@
 """The state of this gateway for its operator: what works, what to do where something does not, and its settings.
 
-To add a check: a function that yields `Finding`, and its line in `_findings`.
+To add a check: a function that returns a `Finding`, and its line in `doctor`.
 """
 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
-from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.models import choose_model
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.gateway.rest.tools import visible_entries
@@ -28,7 +27,7 @@ family: Final = Family("status")
 @family.get("/api/settings", "admin")
 async def settings(request: RestRequest) -> SettingsInForce:
     """The settings with which this gateway runs, without secrets."""
-    started = request.parts.app.started_with
+    started = request.app.started_with
     rows = [SettingView(*row) for row in setting_rows(started.loaded)]
     changes = await asyncio.to_thread(started.changes)
     file = None if started.file is None else str(started.file)
@@ -42,10 +41,7 @@ async def reload_settings(request: RestRequest) -> ReloadedSettings:
     When they can't be used (409), those from before stay in force.
     """
     before = await _describe_model(request)
-    try:
-        applied, needs_restart = await request.parts.reloading.reload()
-    except ConfigError as error:
-        raise Refusal(409, "settings", str(error)) from None
+    applied, needs_restart = await request.parts.reloading.reload()
     after = await _describe_model(request)
     return ReloadedSettings(applied, needs_restart, "" if after == before else after)
 
@@ -61,43 +57,41 @@ async def _describe_model(request: RestRequest) -> str:
 @family.get("/api/doctor", "admin")
 async def doctor(request: RestRequest) -> Diagnosis:
     """Whether everything works here, and what to do where it does not. The journal does not show these checks."""
-    return Diagnosis([finding async for finding in _findings(request)])
-
-
-async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
-    app = request.parts.app
+    app = request.app
     await app.refresh_tools()
-    for finding in await asyncio.to_thread(lambda: list(_settings_file(app))):
-        yield finding
-    yield await asyncio.to_thread(_workspace, app)
-    yield await _check_state(request)
-    async for finding in _check_artifacts(request):
-        yield finding
-    yield await _sandbox(app)
-    async for finding in _agent_and_model(request):
-        yield finding
-    yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
-    for note in app.setting_notes:
-        yield Finding("setting", False, note, "correct the setting, or take it out")
+    findings = [
+        *await asyncio.to_thread(lambda: list(_settings_file(app))),
+        await asyncio.to_thread(_workspace, app),
+        await _check_state(request),
+        *await _check_artifacts(request),
+        await _sandbox(app),
+        *await _agent_and_model(request),
+        Finding("tools", ok=True, found=f"{len(await visible_entries(request, ''))}; `handspan tools` lists them"),
+    ]
+    remedy = "correct the setting, or take it out"
+    findings += [Finding("setting", ok=False, found=note, remedy=remedy) for note in app.setting_notes]
     await app.messages.check()
-    for finding in _channels(app):
-        yield finding
-    for source in app.all_sources:
-        for finding in source_findings(source.name, source.state):
-            yield finding
+    findings += _channels(app)
+    return Diagnosis([*findings, *(each for one in app.all_sources for each in source_findings(one.name, one.state))])
 
 
 def _settings_file(app: App) -> Iterator[Finding]:
+    """Yield whether the settings file says the same as the settings in force."""
     reloadable, needs_restart = app.started_with.changes()
     file = app.started_with.file or "the settings file"
     if problem := app.started_with.problem:
-        yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
+        yield Finding(
+            "settings",
+            ok=False,
+            found=problem,
+            remedy="correct the file; what it said before stays in force until then",
+        )
     if reloadable:
         text = f"{file} has changed since the gateway started: {', '.join(shorten_keys(reloadable))}"
-        yield Finding("settings", True, text, "`handspan reload` applies it")
+        yield Finding("settings", ok=True, found=text, remedy="`handspan reload` applies it")
     if needs_restart:
         text = f"{file} has changed since the gateway started: {', '.join(shorten_keys(needs_restart))}"
-        yield Finding("settings", True, text, "restart the gateway to apply it")
+        yield Finding("settings", ok=True, found=text, remedy="restart the gateway to apply it")
 
 
 def _workspace(app: App) -> Finding:
@@ -107,11 +101,14 @@ def _workspace(app: App) -> Finding:
     try:
         found = _try_out(folder, hidden, app.sandbox.file_owner, name)
     except HandspanError as error:
-        return Finding("workspace", False, f"{folder}: {error}", "choose a folder that can be written: --workspace")
-    return Finding("workspace", True, f"{folder} {found}")
+        return Finding(
+            "workspace", ok=False, found=f"{folder}: {error}", remedy="choose a folder that can be written: --workspace"
+        )
+    return Finding("workspace", ok=True, found=f"{folder} {found}")
 
 
 def _try_out(folder: Path, hidden: Sequence[Path], owner: tuple[int, int] | None, name: str) -> str:
+    """Write a file in this folder, read it and remove it. Raises what goes wrong."""
     with Workspace(folder, hidden, owner) as workspace:
         try:
             workspace.write(name, b"hello")
@@ -124,53 +121,64 @@ def _try_out(folder: Path, hidden: Sequence[Path], owner: tuple[int, int] | None
 
 
 async def _sandbox(app: App) -> Finding:
+    """Return whether commands run in the sandbox."""
     report = await app.sandbox.ready()
     warning = f"; {report.warning}" if report.warning else ""
     text = f"{report.status}: {report.reason}{warning}"
     if report.is_possible:
-        return Finding("sandbox", report.active and not report.warning, text, report.remedy)
+        is_ok = report.active and not report.warning
+        return Finding("sandbox", ok=is_ok, found=text, remedy=report.remedy)
     if app.sandbox.is_required:
-        return Finding("sandbox", False, text, "set tools.sandbox.enabled to auto, or run the gateway on Linux")
-    return Finding("sandbox", True, text, report.remedy)  # a limit of this system, and nothing to repair
+        return Finding(
+            "sandbox", ok=False, found=text, remedy="set tools.sandbox.enabled to auto, or run the gateway on Linux"
+        )
+    # Not possible on this system, and not required: nothing has to be repaired.
+    return Finding("sandbox", ok=True, found=text, remedy=report.remedy)
 
 
-async def _agent_and_model(request: RestRequest) -> AsyncIterator[Finding]:
-    """Yield which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
+async def _agent_and_model(request: RestRequest) -> list[Finding]:
+    """Return which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
+    found: list[Finding] = []
     model = ""
     try:
-        agent = (await request.parts.app.agents.find(owner=request.owner)).agent
+        agent = (await request.app.agents.find(owner=request.owner)).agent
         model = agent.model
-        yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
+        found.append(Finding("agent", ok=True, found=f"{agent.name!r} is meant where none is named"))
     except StoreError:
         pass  # the check `store` says what to do
     except HandspanError as error:
         remedy = "correct default_agent, or make that agent: `handspan agents create NAME`"
-        yield Finding("agent", False, str(error), remedy)
+        found.append(Finding("agent", ok=False, found=str(error), remedy=remedy))
     try:
-        yield Finding("model", True, (await choose_model(request, model)).why)
+        found.append(Finding("model", ok=True, found=(await choose_model(request, model)).why))
     except HandspanError as error:
         remedy = "correct the settings, or set the key; `handspan model which` asks again"
-        yield Finding("model", False, str(error), remedy)
+        found.append(Finding("model", ok=False, found=str(error), remedy=remedy))
+    return found
 
 
 async def _check_state(request: RestRequest) -> Finding:
     """Return whether the store takes writes."""
-    problem = await request.parts.store.check_writes()
-    if request.parts.app.settings.store.url:
-        remedy = "do what the message says; the gateway tries again by itself" if problem else ""
-        return Finding("store", not problem, problem or "PostgreSQL takes writes", remedy)
-    remedy = "make room, or let this user write the folder; or choose another one: --state" if problem else ""
-    return Finding("state", not problem, problem or str(request.parts.app.settings.state), remedy)
+    problem, settings = await request.store.check_writes(), request.app.settings
+    if settings.store.url:
+        remedy = "do what the message says; the gateway tries again by itself"
+        return _finding_of("store", problem, "PostgreSQL takes writes", remedy)
+    remedy = "make room, or let this user write the folder; or choose another one: --state"
+    return _finding_of("state", problem, str(settings.state), remedy)
 
 
-async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
-    """Yield whether artifacts can be stored, where they are not in the database."""
-    store = request.parts.app.settings.store
-    if not store.url or store.objects.url:
-        problem = await request.parts.artifacts.check()
-        remedy = "do what the message says" if problem else ""
-        where = store.objects.url if store.url else "the state folder"
-        yield Finding("artifacts", not problem, problem or f"{where} takes them", remedy)
+async def _check_artifacts(request: RestRequest) -> list[Finding]:
+    """Return whether artifacts can be stored, where they are not in the database."""
+    store = request.app.settings.store
+    if store.url and not store.objects.url:
+        return []
+    where = store.objects.url if store.url else "the state folder"
+    problem = await request.parts.artifacts.check()
+    return [_finding_of("artifacts", problem, f"{where} takes them", "do what the message says")]
+
+
+def _finding_of(name: str, problem: str, good: str, remedy: str) -> Finding:
+    return Finding(name, ok=False, found=problem, remedy=remedy) if problem else Finding(name, ok=True, found=good)
 
 
 def _channels(app: App) -> Iterator[Finding]:
@@ -180,17 +188,13 @@ def _channels(app: App) -> Iterator[Finding]:
         is_ok = state.status in ("ready", "listening")
         text = f"{state.kind}, {state.status}" + (f": {state.reason}" if state.reason else "")
         remedy = "" if is_ok else "do what the message says; `handspan channels test` tries it"
-        yield Finding(f"channel {queue.name}", is_ok, text, remedy)
+        yield Finding(f"channel {queue.name}", ok=is_ok, found=text, remedy=remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:
     """Yield the state of a source of tools, then each tool of it that can't be used."""
     is_ok = state.status != "failed"
-    yield Finding(
-        f"source {name}",
-        is_ok,
-        describe_state(state),
-        "" if is_ok else "do what the message says, or remove the source",
-    )
+    remedy = "" if is_ok else "do what the message says, or remove the source"
+    yield Finding(f"source {name}", ok=is_ok, found=describe_state(state), remedy=remedy)
     for broken in state.broken:
-        yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
+        yield Finding("tool", ok=False, found=f"{broken.where}: {broken.problem}", remedy="repair or remove it")

@@ -9,11 +9,12 @@ from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.http.routing import Endpoint, Envelope, Router
+from handspan.gateway.http.routing import PRIVATE, Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest import (
     agents,
     artifacts,
+    budgets,
     calling,
     calls,
     channels,
@@ -22,7 +23,6 @@ from handspan.gateway.rest import (
     mcp,
     mcp_logins,
     models,
-    nodes,
     observe,
     pairing,
     questions,
@@ -33,9 +33,10 @@ from handspan.gateway.rest import (
     webhook,
 )
 from handspan.gateway.rest.errors import as_response, refusal_of
-from handspan.gateway.rest.route import Operation
+from handspan.gateway.rest.route import Family, Operation, RestRequest
 from handspan.gateway.rest.state import BodyLimits, RestState
 
+_family: Final = Family("observe")
 _FAMILIES: Final = (
     status.family,
     doctor.family,
@@ -46,20 +47,22 @@ _FAMILIES: Final = (
     webhook.family,
     agents.family,
     calls.family,
+    budgets.family,
     questions.family,
     skills.family,
     devices.family,
     artifacts.family,
     observe.family,
+    _family,
     mcp.family,
     mcp_logins.family,
     models.family,
     channels.family,
-    nodes.family,
 )
 """The routes of every module of this folder that has some."""
 
 _REPLAY_SECONDS: Final = 300.0
+_USED: Final = "The key {key!r} was used for another message. Use a new one for this."
 
 
 def operations() -> Iterator[Operation]:
@@ -68,10 +71,19 @@ def operations() -> Iterator[Operation]:
         yield from family.operations
 
 
+@_family.get("/openapi.json")
+async def contract(request: RestRequest) -> AsgiResponse:
+    """The OpenAPI document."""
+    from handspan.gateway.rest import openapi  # noqa: PLC0415 - 21 ms
+
+    document = openapi.encoded_document(tuple(operations()), request.asgi.scope.get("root_path", ""))
+    return AsgiResponse(document, headers=PRIVATE, media_type="application/json")
+
+
 def open_door(gateway: GatewayParts) -> Door:
     """Return the door for REST requests that authentication let in."""
     state = make_state(gateway)
-    return Door(router(gateway, state), drain=state.drain, count_running=state.at_work.__len__)
+    return Door(router(gateway, state), drain=state.drain, count_running=state.running_calls.__len__)
 
 
 def make_state(gateway: GatewayParts) -> RestState:
@@ -82,20 +94,14 @@ def make_state(gateway: GatewayParts) -> RestState:
         limits=BodyLimits(large=settings.request_bytes, upload=settings.upload_bytes),
         webhook_answers=Replays(
             _REPLAY_SECONDS,
-            shared=nodes.shared_requests("webhook"),
+            shared=nodes.work.requests("webhook"),
             codec=webhook.WebhookCodec,
-            conflict=_used_for_another,
+            conflict=lambda key: Refusal(409, "idempotency_conflict", _USED.format(key=key)),
         ),
-        webhook_tries=TryLimit(30, 60.0, share=partial(nodes.share_tries, "webhook")),
+        webhook_tries=TryLimit(30, 60.0, share=partial(nodes.work.share_tries, "webhook")),
     )
-    gateway.bus.subscribe(TokenRevoked, lambda event: state.at_work.drop(event.token))
+    gateway.bus.subscribe(TokenRevoked, lambda event: state.running_calls.drop(event.token))
     return state
-
-
-def _used_for_another(key: str) -> Refusal:
-    return Refusal(
-        409, "idempotency_conflict", f"The key {key!r} was used for another message. Use a new one for this."
-    )
 
 
 def router(parts: GatewayParts, state: RestState) -> Router:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.mcp import find_server
 from handspan.gateway.rest.pairing import render_page, respond_html
 from handspan.gateway.rest.route import HTML, Family, RestRequest
@@ -36,7 +36,7 @@ async def oauth_callback(request: RestRequest, query: OauthQuery) -> AsgiRespons
     """The end of a login at an MCP server. The page shows nothing of what came in, and leads nowhere."""
     if request.asgi.method == "HEAD" or "sec-purpose" in request.asgi.headers:
         return respond_html(_NOT_YET, 503)
-    login = request.parts.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
+    login = request.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
     if login is None:
         return respond_html(_UNKNOWN, 403)
     state = await _state(login, _END_SECONDS)
@@ -47,7 +47,7 @@ async def oauth_callback(request: RestRequest, query: OauthQuery) -> AsgiRespons
 async def begin_login(request: RestRequest, name: str) -> McpLoginPage:
     """Begin a login at this server, or go on with the open one. A person opens the address in a browser."""
     try:
-        login = await request.parts.app.mcp.logins.begin(find_server(request, name), request.owner)
+        login = await request.app.mcp.logins.begin(find_server(request, name), request.owner)
     except LoginFailed as error:
         raise Refusal(409, "login", f"No login at the MCP server {name!r}: {error}.") from None
     return McpLoginPage(name, login.address.result(), login.seconds_left)
@@ -66,7 +66,7 @@ async def return_login(request: RestRequest, name: str, body: McpLoginReturn) ->
     given = {key: query[key][0] for key in ("code", "iss", "error") if len(query.get(key, ())) == 1}
     came_back = Redirected(query.get("state", [""])[0], **given)
     _find_login(request, name)
-    login = request.parts.app.mcp.logins.take(came_back, owner=request.owner, server=name)
+    login = request.app.mcp.logins.take(came_back, owner=request.owner, server=name)
     if login is None:
         raise Refusal(409, "login", "This address belongs to no open login: it works once, for ten minutes.")
     return await _state(login, _END_SECONDS)
@@ -76,7 +76,7 @@ async def return_login(request: RestRequest, name: str, body: McpLoginReturn) ->
 async def log_out(request: RestRequest, name: str) -> McpLogout:
     """Remove the tokens and our registration of this server."""
     server = find_server(request, name)
-    had_login = await request.parts.app.mcp.logins.forget(name)
+    had_login = await request.app.mcp.logins.forget(name)
     if had_login:
         await server.reconnect(server.server.start_timeout)
         request.publish("tools")
@@ -85,9 +85,9 @@ async def log_out(request: RestRequest, name: str) -> McpLogout:
 
 def _find_login(request: RestRequest, name: str) -> McpLogin:
     find_server(request, name)
-    login = request.parts.app.mcp.logins.find(name)
+    login = request.app.mcp.logins.find(name)
     if login is None or login.owner != request.owner:
-        raise not_found("login at the MCP server", name)
+        raise not_found_refusal("login at the MCP server", name)
     return login
 
 

@@ -12,26 +12,14 @@ from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.messages import Text, UserMessage
 from handspan.core.values import strip_invisible
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.models.choice import choose
-from handspan.models.model import Model, Replied
+from handspan.models.chain import RestingModels, api_of
+from handspan.models.choice import Choice, choose
+from handspan.models.model import NoModel, Replied
 from handspan.models.ollama import find_ollama_model
-from handspan.models.projection import EncodedProjection
 from handspan.models.vendors import ANTHROPIC, GEMINI, OPENAI, Vendor, first_set
-from handspan.wire.rest.models import (
-    ChosenModel,
-    KeyKind,
-    ListedModel,
-    ModelOffer,
-    ModelOffers,
-    Models,
-    ModelTest,
-    ModelUse,
-    NewModel,
-    RemovedModel,
-    WhichModel,
-)
+from handspan.wire.rest import models as wire
 
 family: Final = Family("models")
 _TRIED: Final = "tried-model"
@@ -41,29 +29,43 @@ _LONGEST_REASON: Final = 500
 
 
 @family.get("/api/models")
-async def models(request: RestRequest) -> Models:
+async def models(request: RestRequest) -> wire.Models:
     """The models of the settings and those that were added, and the one that answers."""
-    stored = request.parts.app.models
+    stored = request.app.models
     known = stored.settings.models
-    listed = [_render_model(name, one, stored.is_fixed(name)) for name, one in known.items()]
-    return Models(list(known), await choose_model(request, ""), listed, stored.chosen)
+    listed = [_render_model(name, one, is_fixed=stored.is_fixed(name)) for name, one in known.items()]
+    return wire.Models(list(known), await choose_model(request, ""), listed, stored.chosen_model)
 
 
 @family.get("/api/models/which", also_refuses=(404,))
-async def which_model(request: RestRequest, query: WhichModel) -> ChosenModel:
+async def which_model(request: RestRequest, query: wire.WhichModel) -> wire.ChosenModel:
     """Which model answers, and why."""
     if query.model:
         return await choose_model(request, query.model, at_once=query.at_once)
-    agents = request.parts.app.agents
+    session = await request.find_session(query.session) if query.session else None
+    if session is not None and session.model:
+        chosen = await choose_model(request, session.model, then=())
+        why = f"{chosen.model}, because this chat was given it; `/model auto` takes that back."
+        return structs.replace(chosen, why=why)
+    agents = request.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=request.owner)}
-    if query.agent and query.agent not in known:
-        raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await choose_model(request, known[query.agent].model if query.agent else "", at_once=query.at_once)
+    agent = query.agent or (session.agent if session is not None else "")
+    if agent and agent not in known:
+        raise Refusal(404, "not_found", f"There is no agent {agent!r}. There are: {', '.join(sorted(known))}.")
+    if not agent:
+        return await choose_model(request, "", at_once=query.at_once)
+    acting = known[agent]
+    return await choose_model(request, acting.model, at_once=query.at_once, then=acting.then)
 
 
-async def choose_model(request: RestRequest, named: str, *, at_once: bool = False) -> ChosenModel:
-    """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
-    app, models = request.parts.app, request.parts.models
+async def choose_model(
+    request: RestRequest, named: str, *, at_once: bool = False, then: tuple[str, ...] | None = None
+) -> wire.ChosenModel:
+    """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed.
+
+    `then`: the models that answer while it can't; None: those that the settings give to it.
+    """
+    app, models = request.app, request.parts.models
     try:
         if named:
             chosen = choose(app.models.settings, app.guard, os.environ, named)
@@ -74,111 +76,117 @@ async def choose_model(request: RestRequest, named: str, *, at_once: bool = Fals
             raise
         raise Refusal(404, "not_found", str(error)) from None
     model = chosen.model
-    projection = model.projection()
-    provider = projection.api if isinstance(projection, EncodedProjection) else model.name
-    return ChosenModel(model.name, provider, chosen.why)
+    provider = api_of(model.projection()) or model.name
+    return wire.ChosenModel(model.name, provider, chosen.why, _states(request, chosen, then))
+
+
+def _states(request: RestRequest, chosen: Choice, then: tuple[str, ...] | None) -> list[wire.ModelState]:
+    """Return whether this model, and those that answer while it can't, can be asked now."""
+    app, found = request.app, {}
+    for name in () if chosen.is_exact else chosen.then if then is None else then:
+        try:
+            other = choose(app.models.settings, app.guard, os.environ, name).model.name
+            found[other] = _state(app.choices.rests, other)
+        except NoModel as error:
+            found[name] = wire.ModelState(name, "unusable", reason=str(error))
+    return list({chosen.model.name: _state(app.choices.rests, chosen.model.name), **found}.values())
+
+
+def _state(rests: RestingModels, name: str) -> wire.ModelState:
+    seconds = rests.seconds_left(name)
+    if not seconds:
+        return wire.ModelState(name, "ready")
+    return wire.ModelState(name, "resting", round(seconds, 1), strip_invisible(rests.reason(name)))
 
 
 @family.get("/api/models/offers", "admin")
-async def offers(request: RestRequest) -> ModelOffers:
+async def offers(request: RestRequest) -> wire.ModelOffers:
     """What can be added: the vendors, a local Ollama if it answers, any other server."""
-    found = await find_ollama_model(request.parts.app.guard, os.environ, 1.0)
+    found = await find_ollama_model(request.app.guard, os.environ, 1.0)
     address = f"{found.address}/v1" if found else "http://127.0.0.1:11434/v1"
-    return ModelOffers(
+    return wire.ModelOffers(
         [
             _offer_vendor("anthropic", "Anthropic", ANTHROPIC),
             _offer_vendor("openai", "OpenAI", OPENAI),
             _offer_vendor("gemini", "Google Gemini", GEMINI),
-            ModelOffer(
-                "ollama", "Ollama", "openai-chat", found.model if found else "", address, "", False, found is not None
-            ),
-            ModelOffer("custom", "Another server", "custom", "", "", "", False, False),
+            _offer("ollama", "Ollama", "openai-chat", found.model if found else "", address=address),
+            _offer("custom", "Another server", "custom"),
         ]
     )
 
 
 @family.post("/api/models/test", "admin", also_refuses=(409,))
-async def test_model(request: RestRequest, body: NewModel) -> ModelTest:
+async def test_model(request: RestRequest, body: wire.NewModel) -> wire.ModelTest:
     """Send the model one short question, and tell whether it answers. Nothing is stored."""
     began = time.monotonic()
     try:
-        text = await _ask_once(_with_model(request, _TRIED, body), request)
+        text = await _ask_once(request, _with_model(request, _TRIED, body))
     except TimeoutError:
-        return ModelTest(False, f"No answer within {_TEST_SECONDS:.0f} s. Is the address right?", _TEST_SECONDS)
+        return wire.ModelTest(
+            ok=False, reason=f"No answer within {_TEST_SECONDS:.0f} s. Is the address right?", seconds=_TEST_SECONDS
+        )
     except HandspanError as error:
         reason = str(error).replace(f"models.{_TRIED}.", "").replace(_TRIED, body.model)
-        return ModelTest(False, strip_invisible(reason)[:_LONGEST_REASON], time.monotonic() - began)
-    return ModelTest(True, strip_invisible(text)[:_LONGEST_REASON], time.monotonic() - began)
+        return wire.ModelTest(
+            ok=False, reason=strip_invisible(reason)[:_LONGEST_REASON], seconds=time.monotonic() - began
+        )
+    return wire.ModelTest(ok=True, reason=strip_invisible(text)[:_LONGEST_REASON], seconds=time.monotonic() - began)
 
 
 @family.put("/api/models/{name}", "admin", also_refuses=(409,))
-async def put_model(request: RestRequest, name: str, body: NewModel) -> Models:
+async def put_model(request: RestRequest, name: str, body: wire.NewModel) -> wire.Models:
     """Add a model, or change the one of this name."""
     with_name = _with_model(request, name, body)
-    try:
-        request.parts.app.models.put(name, with_name.models[name])
-    except ConfigError as error:
-        raise Refusal(409, "settings", str(error)) from None
-    return await _changed(request)
+    request.app.models.put(name, with_name.models[name])
+    return await _after_change(request)
 
 
 @family.delete("/api/models/{name}", "admin", also_refuses=(409,))
-async def remove_model(request: RestRequest, name: str) -> RemovedModel:
+async def remove_model(request: RestRequest, name: str) -> wire.RemovedModel:
     """Remove a model and its key."""
-    try:
-        is_gone = request.parts.app.models.remove(name)
-    except ConfigError as error:
-        raise Refusal(409, "settings", str(error)) from None
-    if not is_gone:
-        raise not_found("model", name)
-    await _changed(request)
-    return RemovedModel(name)
+    if not request.app.models.remove(name):
+        raise not_found_refusal("model", name)
+    await _after_change(request)
+    return wire.RemovedModel(name)
 
 
 @family.post("/api/models/use", "admin", also_refuses=(404, 409))
-async def use_model(request: RestRequest, body: ModelUse) -> ChosenModel:
+async def use_model(request: RestRequest, body: wire.ModelUse) -> wire.ChosenModel:
     """Choose the model that answers where none is named."""
     if body.model:
         await choose_model(request, body.model)  # a wrong name is refused here
-    try:
-        request.parts.app.models.choose(body.model)
-    except ConfigError as error:
-        raise Refusal(409, "settings", str(error)) from None
-    return (await _changed(request)).default
+    request.app.models.choose(body.model)
+    return (await _after_change(request)).default
 
 
-async def _changed(request: RestRequest) -> Models:
+async def _after_change(request: RestRequest) -> wire.Models:
     """Let the next request use the models as they are now, and tell other clients."""
     request.parts.forget_models()
     request.publish("models")
     return await models(request)
 
 
-async def _ask_once(settings: Settings, request: RestRequest) -> str:
-    app = request.parts.app
-    chosen = choose(settings, app.guard, os.environ, _TRIED)
-    try:
-        async with asyncio.timeout(_TEST_SECONDS):
-            return await _first_answer(chosen.model)
-    finally:
-        await app.close_model(chosen.model)
-
-
-async def _first_answer(model: Model) -> str:
+async def _ask_once(request: RestRequest, settings: Settings) -> str:
+    """Return what the model answers to one short question."""
+    model = choose(settings, request.app.guard, os.environ, _TRIED).model
     projection = model.projection()
     projection.append(UserMessage((Text(_QUESTION),)))
-    async for event in model.reply(projection, ()):
-        if isinstance(event, Replied):
-            return event.message.text or "It answers."
+    try:
+        async with asyncio.timeout(_TEST_SECONDS):
+            async for event in model.reply(projection, ()):
+                if isinstance(event, Replied) and event.message.text:
+                    return event.message.text
+    finally:
+        await request.app.choices.close_one(model)
     return "It answers."
 
 
-def _with_model(request: RestRequest, name: str, body: NewModel) -> Settings:
+def _with_model(request: RestRequest, name: str, body: wire.NewModel) -> Settings:
     """Return the settings with this model. An empty key keeps the one that is stored for the same server.
 
     Raises `Refusal` for a key or an address that can't be used.
     """
-    known = request.parts.app.models.settings
+    known = request.app.models.settings
     key = body.key.strip()
     if key.startswith(("env:", "file:")):
         text = "A key can't begin with 'env:' or 'file:'. Name a variable in `key_variable`, or use the settings file."
@@ -194,14 +202,29 @@ def _with_model(request: RestRequest, name: str, body: NewModel) -> Settings:
     return structs.replace(known, models={**known.models, name: added})
 
 
-def _offer_vendor(offer_id: str, title: str, vendor: Vendor) -> ModelOffer:
+def _offer_vendor(offer_id: str, title: str, vendor: Vendor) -> wire.ModelOffer:
     variable = first_set(vendor.key_variables, os.environ)
-    return ModelOffer(
-        offer_id, title, vendor.api, vendor.model, "", variable or vendor.key_variables[0], bool(variable), False
+    offer = _offer(offer_id, title, vendor.api, vendor.model)
+    return structs.replace(offer, key_variable=variable or vendor.key_variables[0], is_key_set=bool(variable))
+
+
+def _offer(offer_id: str, title: str, api: wire.ModelApi, model: str = "", *, address: str = "") -> wire.ModelOffer:
+    """Return a model that the person can add. Without an address, its API's own is meant."""
+    return wire.ModelOffer(
+        offer_id,
+        title,
+        api,
+        model,
+        base_url=address,
+        key_variable="",
+        is_key_set=False,
+        is_found=bool(model and address),
     )
 
 
-def _render_model(name: str, one: ModelSettings, is_fixed: bool) -> ListedModel:
+def _render_model(name: str, one: ModelSettings, *, is_fixed: bool) -> wire.ListedModel:
     variable = one.key.removeprefix("env:") if one.key.startswith("env:") else ""
-    kind: KeyKind = "variable" if variable else "stored" if one.key else "none"
-    return ListedModel(name, one.api, one.model or name, one.base_url, kind, variable, is_fixed)
+    kind: wire.KeyKind = "variable" if variable else "stored" if one.key else "none"
+    return wire.ListedModel(
+        name, one.api, one.model or name, one.base_url, key=kind, key_variable=variable, is_fixed=is_fixed
+    )

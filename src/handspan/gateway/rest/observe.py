@@ -1,4 +1,4 @@
-"""Live updates, metrics, and the OpenAPI document."""
+"""Live updates and metrics."""
 
 from typing import Final
 
@@ -43,9 +43,8 @@ async def live(request: RestRequest) -> AsgiResponse:
 
     Read the lists again after a reconnect: missed updates are not sent again.
     """
-    assert request.admitted is not None
     try:
-        stream = request.parts.live.subscribe(request.owner, request.admitted.token)
+        stream = request.parts.live.subscribe(request.owner, request.token_hash)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
     return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, heartbeat=HEARTBEAT_SECONDS)
@@ -56,14 +55,3 @@ async def metrics(request: RestRequest) -> AsgiResponse:
     """Metrics for Prometheus."""
     text = await request.parts.metrics.text()
     return AsgiResponse(text, headers={**PRIVATE, "content-type": CONTENT_TYPE})
-
-
-@family.get("/openapi.json")
-async def contract(request: RestRequest) -> AsgiResponse:
-    """The OpenAPI document."""
-    from handspan.gateway.rest import door, openapi  # noqa: PLC0415 - 21 ms, and the door lists this very module
-
-    prefix = request.asgi.scope.get("root_path", "")
-    return AsgiResponse(
-        openapi.encoded_document(tuple(door.operations()), prefix), headers=PRIVATE, media_type="application/json"
-    )

@@ -112,6 +112,7 @@ def _structs_in(*types: Any) -> set[type[Struct]]:
 
 
 def _operation(operation: Operation, schema_of: dict[str, Any], components: dict[str, Any]) -> JsonObject:
+    """Return the description of one route. Its words are those of the function's docstring."""
     summary, _, details = inspect.cleandoc(operation.work.__doc__ or "").partition("\n")
     described: JsonObject = {
         "operationId": operation.work.__name__,
@@ -132,6 +133,7 @@ def _operation(operation: Operation, schema_of: dict[str, Any], components: dict
 
 
 def _parameters(operation: Operation, components: dict[str, Any]) -> list[Any]:
+    """Return the parameters of one route in its path, query and headers."""
     form = operation.form
     path: list[Any] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
@@ -141,13 +143,13 @@ def _parameters(operation: Operation, components: dict[str, Any]) -> list[Any]:
         if struct is not None:
             schema = components[struct.__name__]
             path += [
-                _parameter(name, place, of_field, name in schema.get("required", ()))
+                _parameter(name, place, of_field, required=name in schema.get("required", ()))
                 for name, of_field in schema["properties"].items()
             ]
     return path
 
 
-def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) -> JsonObject:
+def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool) -> JsonObject:
     listed_name = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
     plain = {key: value for key, value in schema.items() if key != "description"}
     parameter: JsonObject = {"name": listed_name, "in": place, "required": required, "schema": plain}

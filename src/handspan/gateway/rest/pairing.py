@@ -18,24 +18,10 @@ from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
 from handspan.gateway.rest.agents import find_agent
-from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.route import HTML, Family, RestRequest
 from handspan.gateway.serving.listening import TLS_FOLDER, has_own_root, is_loopback, url_for_others
-from handspan.wire.rest.tokens import (
-    MadeCode,
-    MadeToken,
-    NewCode,
-    NewToken,
-    PairBody,
-    Paired,
-    PairHeaders,
-    RevokedToken,
-    SignInLink,
-    SignInQuery,
-    TokenList,
-    TokenView,
-    WhoAmI,
-)
+from handspan.wire.rest import tokens as wire
 
 if TYPE_CHECKING:
     from handspan.gateway.serving.lan_certificates import LanCertificates
@@ -78,7 +64,7 @@ _NOT_YET: Final = render_page(title="Not yet", text="A sign-in link is opened by
 
 
 @family.post("/pair", "open", lenient=True, size="tiny", also_refuses=(403, 429, 503))
-async def pair(request: RestRequest, headers: PairHeaders, body: PairBody) -> Paired:
+async def pair(request: RestRequest, headers: wire.PairHeaders, body: wire.PairBody) -> wire.Paired:
     """A token for a pairing code, which is in the header or in the body.
 
     Other fields of the body are ignored. One address has ten tries a minute; then it has to wait.
@@ -91,12 +77,8 @@ async def pair(request: RestRequest, headers: PairHeaders, body: PairBody) -> Pa
         text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
     parts.auth.reset_tries(scope)
-    text = f"Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again. {_describe(made.scopes)}"
-    return Paired(made.token, text)
-
-
-def _describe(scopes: tuple[str, ...]) -> str:
-    return f"It may do what its scopes say: {', '.join(scopes)}."
+    text = "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again."
+    return wire.Paired(made.token, f"{text} It may do what its scopes say: {', '.join(made.scopes)}.")
 
 
 @family.get("/pair", "open", status=303, media_type=HTML)
@@ -118,7 +100,7 @@ async def root_profile(request: RestRequest) -> AsgiResponse:
 
 
 @family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
-async def sign_in(request: RestRequest, query: SignInQuery) -> AsgiResponse:
+async def sign_in(request: RestRequest, query: wire.SignInQuery) -> AsgiResponse:
     """The cookie for the browser that has the link, and a redirect to the page."""
     asgi, auth = request.asgi, request.parts.auth
     if asgi.method == "HEAD" or "sec-purpose" in asgi.headers:  # a preview: the person has not clicked yet
@@ -137,72 +119,73 @@ async def sign_in(request: RestRequest, query: SignInQuery) -> AsgiResponse:
 
 
 @family.get("/api/me", "device")
-async def me(request: RestRequest) -> WhoAmI:
+async def me(request: RestRequest) -> wire.WhoAmI:
     """The owner and the scopes of the token of this request."""
     assert request.admitted is not None
-    return WhoAmI(request.owner, request.who.scopes, request.admitted.via == "cookie")
+    return wire.WhoAmI(request.owner, request.who.scopes, request.admitted.via == "cookie")
 
 
 @family.post("/api/signout", "device", also_refuses=(409,))
-async def sign_out(request: RestRequest) -> RevokedToken:
+async def sign_out(request: RestRequest) -> wire.RevokedToken:
     """Sign this browser out: its token is revoked."""
     assert request.admitted is not None
     if request.admitted.via != "cookie":
         raise Refusal(409, "conflict", "Only a browser signs out. Revoke a token with DELETE /api/tokens/ID.")
-    await request.parts.auth.revoke(request.admitted.token, request.owner)
-    return RevokedToken(True, request.admitted.token[:TOKEN_ID_LENGTH])
+    await request.parts.auth.revoke(request.token_hash, request.owner)
+    return wire.RevokedToken(revoked=True, id=request.token_hash[:TOKEN_ID_LENGTH])
 
 
 @family.post("/api/signin", "admin", status=201)
-async def create_link(request: RestRequest) -> SignInLink:
+async def create_link(request: RestRequest) -> wire.SignInLink:
     """A new sign-in link for the caller."""
     code = await request.parts.pairing.new_link(request.who)
-    return SignInLink(sign_in_url(_own_url(request), code), LINK_SECONDS)
+    return wire.SignInLink(sign_in_url(_own_url(request), code), LINK_SECONDS)
 
 
 @family.get("/api/tokens", "admin", tag="tokens")
-async def tokens(request: RestRequest) -> TokenList:
+async def tokens(request: RestRequest) -> wire.TokenList:
     """The caller's tokens, revoked ones too."""
-    found = await request.parts.store.tokens.all(owner=request.owner)
-    return TokenList([_render_token(request, token) for token in found])
+    found = await request.store.tokens.all(owner=request.owner)
+    return wire.TokenList([_render_token(request, token) for token in found])
 
 
 @family.post("/api/tokens", "admin", status=201, also_refuses=(409,), tag="tokens")
-async def create_token(request: RestRequest, body: NewToken) -> MadeToken:
+async def create_token(request: RestRequest, body: wire.NewToken) -> wire.MadeToken:
     """A new token of the caller, for a program or a device."""
-    scopes = (*dict.fromkeys(body.scopes), *_answers_scope(body), *await _agent_scopes(request, body))
+    scopes = await _scopes_of(request, body)
     token = await request.parts.auth.issue(request.owner, scopes, body.label)
     request.publish("tokens", change="created")
-    return MadeToken(token, hash_of(token)[:TOKEN_ID_LENGTH], scopes, body.label)
+    return wire.MadeToken(token, hash_of(token)[:TOKEN_ID_LENGTH], scopes, body.label)
 
 
 @family.delete("/api/tokens/{token_id}", "admin", tag="tokens")
-async def revoke_token(request: RestRequest, token_id: str) -> RevokedToken:
+async def revoke_token(request: RestRequest, token_id: str) -> wire.RevokedToken:
     """Revoke a token. Connections that it opened close at once."""
-    known = {
-        token.hash[:TOKEN_ID_LENGTH]: token.hash for token in await request.parts.store.tokens.all(owner=request.owner)
-    }
+    known = {token.hash[:TOKEN_ID_LENGTH]: token.hash for token in await request.store.tokens.all(owner=request.owner)}
     if token_id not in known or not await request.parts.auth.revoke(known[token_id], request.owner):
-        raise not_found("token", token_id)
+        raise not_found_refusal("token", token_id)
     request.publish("tokens", change="revoked", id=token_id)
-    return RevokedToken(True, token_id)
+    return wire.RevokedToken(revoked=True, id=token_id)
 
 
 @family.post("/api/pairing", "admin", status=201, tag="tokens")
-async def create_code(request: RestRequest, body: NewCode) -> MadeCode:
+async def create_code(request: RestRequest, body: wire.NewCode) -> wire.MadeCode:
     """A pairing code for one device (`POST /pair`). It works once, and for a short time.
 
     Without `scopes` it gives a token that can be a device and nothing else.
     """
     made = await request.parts.pairing.new_code(request.who, tuple(dict.fromkeys(body.scopes)))
     url = _url_for_others(request)
-    link = pairing_url(url or _own_url(request), made.code)
-    return MadeCode(made.code, made.scopes, made.expires_in, url, link, None if url is None else qr_svg(link))
+    base = url or _own_url(request)
+    pin = _certificates(request).pin_for(base) if has_own_root(request.app.settings) else None
+    link = pairing_url(base, made.code, pin)
+    qr = None if url is None else qr_svg(link)
+    return wire.MadeCode(made.code, made.scopes, made.expires_in, url, link=link, qr=qr, pin=pin)
 
 
 def _url_for_others(request: RestRequest) -> str | None:
     """Return the address for a phone: that of a tunnel or proxy if the caller uses one, else that in the network."""
-    settings = request.parts.app.settings.gateway
+    settings = request.app.settings.gateway
     _, port = request.asgi.scope.get("server") or ("", None)
     host = urlsplit(f"//{request.asgi.headers['host']}").hostname or ""
     return url_for_others(settings, port or settings.port) or (None if is_loopback(host) else _own_url(request))
@@ -214,27 +197,23 @@ def _own_url(request: RestRequest) -> str:
     return f"{asgi.scope['scheme']}://{asgi.headers['host']}{request.parts.auth.prefix}"
 
 
-def _answers_scope(body: NewToken) -> tuple[str, ...]:
-    """Return the scope of a token that may answer. Raises `Refusal` when no MCP client can use it."""
-    if body.answers and set(body.scopes) == {"device"}:
+async def _scopes_of(request: RestRequest, body: wire.NewToken) -> tuple[str, ...]:
+    """Return the scopes of a new token, also those to answer and for agents. Raises `Refusal` if these do not fit."""
+    scopes = tuple(dict.fromkeys(body.scopes))
+    if body.answers and scopes == ("device",):
         text = "'answers' is for MCP clients, and a token with the scope 'device' alone calls no tools: add 'tools'."
         raise Refusal(409, "conflict", text)
-    return (ANSWERS_SCOPE,) if body.answers else ()
-
-
-async def _agent_scopes(request: RestRequest, body: NewToken) -> tuple[str, ...]:
-    """Return the scopes that bind a token to agents. Raises `Refusal` when it can't be bound to them."""
-    if body.agents and set(body.scopes) != {"tools"}:
-        raise Refusal(409, "conflict", "Only a token with the scope 'tools' alone can be bound to agents.")
-    found = [await find_agent(request, name) for name in dict.fromkeys(body.agents)]
-    return tuple(f"{AGENT_SCOPE}{agent.name}" for agent in found)
+    if body.agents and not {*scopes} <= {"tools", "chat"}:
+        raise Refusal(409, "conflict", "Only a token with the scopes 'tools' and 'chat' can be bound to agents.")
+    bound = [f"{AGENT_SCOPE}{(await find_agent(request, name)).name}" for name in dict.fromkeys(body.agents)]
+    return (*scopes, *([ANSWERS_SCOPE] if body.answers else []), *bound)
 
 
 def _certificates(request: RestRequest) -> "LanCertificates":
     """Return our own certificates. Raises `Refusal` when the gateway has none."""
     from handspan.gateway.serving.lan_certificates import LanCertificates  # noqa: PLC0415 - its library is only needed for this
 
-    settings = request.parts.app.settings
+    settings = request.app.settings
     if not has_own_root(settings):
         raise Refusal(404, "not_found", "This gateway has no root of its own: `handspan serve --lan --tls` makes one.")
     return LanCertificates(settings.state / TLS_FOLDER)
@@ -258,14 +237,14 @@ def respond_html(text: str, status: int = 200) -> AsgiResponse:
     return AsgiResponse(text, status, headers, HTML)
 
 
-def _render_token(request: RestRequest, token: Token) -> TokenView:
-    assert request.admitted is not None
-    return TokenView(
+def _render_token(request: RestRequest, token: Token) -> wire.TokenView:
+    """Return the token as clients see it: never the token itself."""
+    return wire.TokenView(
         token.hash[:TOKEN_ID_LENGTH],
         token.label,
         token.scopes,
         moment(token.created),
-        None if token.last_seen is None else moment(token.last_seen),
-        None if token.revoked is None else moment(token.revoked),
-        token.hash == request.admitted.token,
+        last_seen=None if token.last_seen is None else moment(token.last_seen),
+        revoked=None if token.revoked is None else moment(token.revoked),
+        current=token.hash == request.token_hash,
     )

@@ -20,18 +20,22 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from handspan.agent.sessions import Sessions
 from handspan.core.names import did_you_mean
-from handspan.core.principals import Principal
+from handspan.core.principals import Principal, TokenScope
+from handspan.core.records import SessionRecord
+from handspan.core.store import Store
 from handspan.core.values import Json, encode
-from handspan.gateway.entry.auth import INSIDE, Admitted, TokenScope, unauthorized
+from handspan.gateway.app import App
+from handspan.gateway.entry.auth import INSIDE, Admitted, unauthorized_refusal
 from handspan.gateway.http.bodies import read_json, read_json_or_null
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
 from handspan.gateway.parts import GatewayParts
+from handspan.gateway.rest.errors import explain_error
 from handspan.gateway.rest.state import BodySize, RestState
-from handspan.gateway.rest.wrong_fields import explain_error
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)
@@ -62,6 +66,18 @@ class RestRequest(Struct, frozen=True):
     """None: the route is open."""
 
     @property
+    def app(self) -> App:
+        return self.parts.app
+
+    @property
+    def store(self) -> Store:
+        return self.parts.store
+
+    @property
+    def sessions(self) -> Sessions:
+        return self.parts.sessions
+
+    @property
     def who(self) -> Principal:
         assert self.admitted is not None  # `Operation` has checked the right
         return self.admitted.who
@@ -69,6 +85,16 @@ class RestRequest(Struct, frozen=True):
     @property
     def owner(self) -> str:
         return self.who.owner
+
+    @property
+    def token_hash(self) -> str:
+        """The hash of the caller's token; its first characters are the id that people see."""
+        assert self.admitted is not None
+        return self.admitted.token
+
+    async def find_session(self, session: str) -> SessionRecord:
+        """Return a session of the caller. Raises `ToolError` when there is none."""
+        return await self.parts.sessions.find_record(session, self.owner)
 
     def publish(self, topic: Topic, **data: str) -> None:
         """Publish to the owner's other clients that a list changed."""
@@ -87,62 +113,43 @@ class Form(Struct, frozen=True):
     """The types of a route's parameters and answer."""
 
     path: tuple[str, ...]
-    query: type[Struct] | None
-    headers: type[Struct] | None
-    body: type[Struct] | None
     answer: Any
+    query: type[Struct] | None = None
+    headers: type[Struct] | None = None
+    body: type[Struct] | None = None
 
 
-class Operation:
+class Operation(Struct, kw_only=True, eq=False, dict=True):
     """One method of one path."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        work: Work,
-        tag: str,
-        right: Right = "chat",
-        *,
-        status: int = 200,
-        also: Mapping[int, Any] | None = None,
-        also_refuses: tuple[int, ...] = (),
-        media_type: str = JSON,
-        takes: str = JSON,
-        size: BodySize = "small",
-        lenient: bool = False,
-        streams: Any = None,
-        invalid: tuple[int, str, str] | None = None,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.work = work
-        self.tag = tag
-        self.right: Right = right
-        self.status = status
-        self.also = also or {}
-        """Other statuses of success, with the type of their answer."""
-        self.also_refuses = also_refuses
-        self.media_type = media_type
-        self.takes = takes
-        """The media type of the body. The function itself reads a body that is not JSON."""
-        self.size: BodySize = size
-        self.lenient = lenient
-        """Whether fields that do not fit are ignored, and the media type, too: foreign clients send what they like."""
-        self.streams = streams
-        """The type of an event, where a client may ask for a stream with `Accept`."""
-        self.invalid = invalid
-        """Status, code and message for a wrong body, where old clients expect their own."""
+    method: str
+    path: str
+    work: Work
+    tag: str
+    right: Right
+    status: int = 200
+    also: Mapping[int, Any] = {}
+    """Other statuses of success, with the type of their answer."""
+    also_refuses: tuple[int, ...] = ()
+    media_type: str = JSON
+    takes: str = JSON
+    """The media type of the body. The function itself reads a body that is not JSON."""
+    size: BodySize = "small"
+    lenient: bool = False
+    """Whether fields that do not fit are ignored, and the media type, too: foreign clients send what they like."""
+    streams: Any = None
+    """The type of an event, where a client may ask for a stream with `Accept`."""
+    invalid: tuple[int, str, str] | None = None
+    """Status, code and message for a body with a wrong `name`, where old clients expect their own."""
 
     @functools.cached_property
     def form(self) -> Form:
         """The types, read from the signature at first use: most processes use few routes."""
         hints = get_type_hints(self.work, include_extras=True)
         names = [name for name in inspect.signature(self.work).parameters if name != "request"]
-        structs = {name: hints[name] for name in names if name in ("query", "headers", "body")}
+        structs = {name: hints[name] for name in ("query", "headers", "body") if name in names}
         path = tuple(name for name in names if name not in structs)
-        answer = _answer_type(hints["return"])
-        return Form(path, structs.get("query"), structs.get("headers"), structs.get("body"), answer)
+        return Form(path, answer=_answer_type(hints["return"]), **structs)
 
     @property
     def refuses(self) -> tuple[int, ...]:
@@ -165,15 +172,15 @@ class Operation:
         return Endpoint(read, self.work, self._response)
 
     def _check_right(self, request: AsgiRequest) -> Admitted | None:
-        """Return the caller; None for an open route. Raises `Refusal` when the token lacks the scope."""
+        """Return the caller; None for an open route. Raises `Refusal` when the token has none of the right's scopes."""
         if self.right == "open":
             return None
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         if admitted is None:
-            raise unauthorized()
+            raise unauthorized_refusal()
         scopes = _SCOPES[self.right]
         if not any(map(admitted.may, scopes)):
-            admitted.require(scopes[0])
+            admitted.require(scopes[0])  # raises, and names the usual one
         return admitted
 
     async def _arguments(self, request: RestRequest) -> dict[str, object]:
@@ -204,6 +211,8 @@ class Operation:
         except Refusal:
             if self.invalid is None:
                 raise
+            if isinstance(value, dict):
+                _decode({field: given for field, given in value.items() if field != "name"}, form, "body")
             raise Refusal(*self.invalid) from None
 
     def _response(self, answered: object) -> AsgiResponse:
@@ -238,7 +247,8 @@ class Family:
 
     def _declare(self, method: str, path: str, right: Right, more: dict[str, Any]) -> Callable[[W], W]:
         def declare(work: W) -> W:
-            self.operations.append(Operation(method, path, work, **{"tag": self.tag, "right": right, **more}))
+            given = {"tag": self.tag, **more}
+            self.operations.append(Operation(method=method, path=path, work=work, right=right, **given))
             return work
 
         return declare

@@ -1,14 +1,16 @@
 """What the routes of REST have beside the parts of the gateway. `door.py` makes it."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from handspan.core.bounded import BoundedDict
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.http.calls import RunningCalls
-from handspan.gateway.http.idempotency import AskedCalls, Replays
+from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
 
+_MAX_ASKED: Final = 1000
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
 
@@ -41,12 +43,13 @@ class RestState(Struct, kw_only=True):
     webhook_tries: TryLimit
     wait_seconds: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""
-    at_work: RunningCalls = field(default_factory=RunningCalls)
-    asked_calls: AskedCalls = field(default_factory=AskedCalls)
+    running_calls: RunningCalls = field(default_factory=RunningCalls)
+    asked_calls: BoundedDict[str, bytes] = field(default_factory=lambda: BoundedDict(_MAX_ASKED))
+    """The `fingerprint` of the requests of the last calls with a key, by call id. The ledger knows the older ones."""
 
     async def drain(self, seconds: float) -> None:
         """Wait so long for running calls, then end them and the streams. Each call gets a result."""
-        self.at_work.is_open = False
-        await self.at_work.wait(seconds)
+        self.running_calls.is_open = False
+        await self.running_calls.wait(seconds)
         self.live.close()
-        await self.at_work.close()
+        await self.running_calls.close()

@@ -1,4 +1,4 @@
-"""The state of the gateway: `/health`, `/ready`, `/ping`, `/api/status`, and its sources of tools."""
+"""The state of the gateway: `/health`, `/ready`, `/ping`, `/api/status`, sources of tools, and nodes (SPEC K)."""
 
 import asyncio
 import logging
@@ -8,17 +8,16 @@ from msgspec import structs
 
 from handspan.config.settings import Settings
 from handspan.core.channels import ChannelState
-from handspan.core.context import ToolContext, no_progress
-from handspan.core.principals import Principal
 from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import moment
 from handspan.gateway.paths import Health, Pong, Ready
 from handspan.gateway.rest.models import choose_model
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.tools.memory import MemoryRead
-from handspan.wire.rest.status import MemoryStatus, SourceList, Status
+from handspan.tools.memory import MemoryFolders
+from handspan.wire.rest.status import ListedNode, MemoryStatus, NodeList, SourceList, Status
 
 family: Final = Family("status")
 _log = logging.getLogger(__name__)
@@ -37,11 +36,11 @@ async def ready(request: RestRequest) -> Ready:
     """Whether the gateway can do work: it begins new work, and its store takes writes."""
     nodes = request.parts.nodes
     nodes.note_probe()
-    if nodes.is_draining or not request.rest.at_work.is_open:
+    if nodes.is_draining or not request.rest.running_calls.is_open:
         raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
     if nodes.is_cut_off:
         raise Refusal(503, "cut_off", "This node has no connection to the other nodes: ask another one.", 5)
-    if problem := await request.parts.store.check_writes():
+    if problem := await request.store.check_writes():
         _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details
         raise Refusal(503, "store_failed", "The store takes no writes: `handspan doctor` says why.", 5)
     return Ready()
@@ -56,7 +55,7 @@ async def ping(request: RestRequest) -> Pong:
 @family.get("/api/status")
 async def status(request: RestRequest) -> Status:
     """The model in use, and what this gateway has."""
-    app = request.parts.app
+    app = request.app
     chosen = await choose_model(request, "")
     agent = (await app.agents.find(owner=request.owner)).agent
     _, port = request.asgi.scope.get("server") or ("", None)
@@ -79,7 +78,7 @@ async def status(request: RestRequest) -> Status:
 
 def channel_states(request: RestRequest) -> dict[str, ChannelState]:
     """Return the state of each channel. Only `admin` tokens see why one does not work."""
-    states = {queue.name: queue.state for queue in request.parts.app.messages}
+    states = {queue.name: queue.state for queue in request.app.messages}
     if may(request.who, ADMIN):
         return states
     return {name: structs.replace(state, reason="") for name, state in states.items()}
@@ -94,12 +93,34 @@ async def sources(request: RestRequest) -> SourceList:
 @family.post("/api/sources/reload", "admin")
 async def reload_sources(request: RestRequest) -> SourceList:
     """Read all files of the tools folder again. Files that change are read without this, within a second."""
-    await request.parts.app.refresh_tools(is_forced=True)
+    await request.app.refresh_tools(is_forced=True)
     return await _list_sources(request)
 
 
+@family.get("/api/nodes", "admin", tag="nodes")
+async def nodes(request: RestRequest) -> NodeList:
+    """All nodes: who is there, since when, with which version and load. None where the gateway is alone."""
+    every = request.parts.nodes
+    listed = [
+        ListedNode(
+            one.id,
+            one.name,
+            one.address,
+            one.version,
+            role=one.role,
+            started=moment(one.started),
+            lag=one.lag,
+            draining=one.is_draining,
+            load=one.load,
+            here=one.id == every.own,
+        )
+        for one in await every.nodes()
+    ]
+    return NodeList(listed)
+
+
 async def _list_sources(request: RestRequest) -> SourceList:
-    app = request.parts.app
+    app = request.app
     await app.refresh_tools()
     return SourceList({source.name: _visible_state(request, source.state) for source in app.all_sources})
 
@@ -116,9 +137,5 @@ def _temperature(settings: Settings) -> float:
 
 def _paragraphs(request: RestRequest) -> int:
     """Return how many paragraphs the owner's memory has."""
-    app = request.parts.app
-    who = Principal(request.owner)
-    ctx = ToolContext("", who, "", None, no_progress, request.parts.artifacts, app.settings.workspace)
-    content = MemoryRead(app.settings.state / "memory").run({}, ctx)["content"]
-    assert isinstance(content, str)
+    content = MemoryFolders(request.app.settings.state / "memory").read(request.owner) or ""
     return sum(1 for part in content.split("\n\n") if part.strip())

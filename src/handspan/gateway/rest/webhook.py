@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
+from handspan.core.records import SessionKind
 from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
@@ -75,14 +76,17 @@ def _check_tries(request: RestRequest) -> None:
 
 
 async def _answer(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    sessions, who = request.parts.sessions, request.who
+    """Run the turn of the message, and return its answer. Raises `Refusal` when there is none."""
+    sessions, who = request.sessions, request.who
     persona = body.persona or headers.x_persona
     if persona:
         await find_agent(request, persona)
     bound = await sessions.bind(headers.x_session_id or None, who, agent=persona)
     session_id = bound.session_id
     session = sessions.get(session_id, who.owner)
-    ended = await session.say(who, UserMessage((Text(body.message),)), lambda *_: None, agent=persona).end()
+    kind: SessionKind = "chat" if headers.x_session_id else "one_shot"
+    message = UserMessage((Text(body.message),))
+    ended = await session.say(who, message, lambda *_: None, agent=persona, kind=kind).wait_for_end()
     match ended.reason:
         case "pending":
             return Reply(WaitingAnswer("pending", session_id), 202)
@@ -96,7 +100,7 @@ async def _answer(request: RestRequest, body: WebhookBody, headers: WebhookHeade
 
 async def _model(request: RestRequest, session_id: str) -> str:
     """Return the model of the last reply."""
-    conversations = request.parts.store.conversations
+    conversations = request.store.conversations
     length = (await conversations.get(session_id, owner=request.owner)).length
     last = await conversations.load(session_id, owner=request.owner, after=max(0, length - 1))
     return last[-1].model if last and isinstance(last[-1], AssistantMessage) else ""

@@ -4,23 +4,20 @@ No token was checked at this point: a request that is refused here never reaches
 """
 
 import asyncio
-import contextlib
 import logging
-import re
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
 
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from handspan.config.settings import ConnectionLimits
+from handspan.config.gateway_settings import ConnectionLimits
 from handspan.gateway.entry.auth import is_let_in
 from handspan.gateway.entry.host_policy import address_of, is_local
-from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.serving.idle_connections import IdleConnections
 from handspan.gateway.serving.reading_turns import ReadingFlow, ReadingTurns
+from handspan.gateway.serving.refusing import encode_refusal
 from handspan.gateway.serving.request_heads import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -38,18 +35,7 @@ _AT_ONCE: Final = 2048
 """Bytes that are parsed at once where the end of a request can't be seen in advance."""
 _PIECES_AT_ONCE: Final = 200
 """Pieces of a body that are parsed at once. A read can hold tens of thousands of small chunks: the rest waits."""
-_ENOUGH: Final = 500
-"""Bytes of an address that show which API it belongs to."""
-_LINES: Final = {
-    400: b"HTTP/1.1 400 Bad Request\r\n",
-    408: b"HTTP/1.1 408 Request Timeout\r\n",
-    414: b"HTTP/1.1 414 URI Too Long\r\n",
-    431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
-    503: b"HTTP/1.1 503 Service Unavailable\r\n",
-}
 _INVALID: Final = "Invalid HTTP request received."
-_NOT_IN_PATH: Final = rb"(?is)^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$"
-"""The parts of an address that are not its path: the host before it, the query after it."""
 
 
 def _may_log(record: logging.LogRecord) -> bool:
@@ -240,7 +226,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(TOO_MANY_HEADERS)
 
     def _find_fault(self) -> Refusal | None:
-        """Return the refusal of a head that would cost too much, or names two hosts; None for all others."""
         return find_fault(self.url, self.headers, is_upgrade=self.parser.should_upgrade())
 
     def _wait_for_turn(self) -> None:
@@ -285,15 +270,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are no HTTP request, and heads with a fault. The log says from where the bytes came."""
-        fault = self._find_fault()
-        if fault is None:
-            self._log_invalid()
+        fault, address = self._find_fault(), address_of({"client": self.client})
         text = "This is no HTTP request that can be read. Look at what you send."
         self._refuse(fault or Refusal(400, "bad_request", text))
-
-    def _log_invalid(self) -> None:
-        address = address_of({"client": self.client})
-        if self._idle.should_log_invalid(address):
+        if fault is None and self._idle.should_log_invalid(address):
             _log.warning(
                 "What %s sends is no HTTP request: a client of https, or of something else, probably tried plain HTTP. "
                 "It is logged once a minute.",
@@ -367,12 +347,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _write(self, refused: Refusal) -> None:
-        path = unquote(re.sub(_NOT_IN_PATH, b"", self.url[:_ENOUGH]).decode("latin-1"))
-        body = body_of(refused, {"path": path, "root_path": self._prefix})
-        length = (b"content-length", b"%d" % len(body))
-        headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]
-        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        self.transport.write(_LINES[refused.status] + lines + b"\r\n" + body)
+        headers = self.server_state.default_headers
+        self.transport.write(encode_refusal(refused, self.url, self._prefix, headers))
 
 
 class _LastAnswer:
@@ -386,31 +362,3 @@ class _LastAnswer:
     def close(self) -> None:
         """End the connection: the answer is complete, or can't be completed."""
         self._connection.end_after_answer()
-
-
-class Answering:
-    """The application, with an answer to each request that fails or is cancelled. The error is raised all the same."""
-
-    def __init__(self, app: ASGIApp, prefix: str = "") -> None:
-        self._app = app
-        self._prefix = prefix
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request or connection."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        except asyncio.CancelledError:
-            text = "The gateway is being stopped, and this request was not done. Send it again in a moment."
-            await self._refuse(Refusal(503, "stopping", text), scope, send)
-            raise
-        except Exception:  # a fault of ours: its text belongs in the log, not in an answer
-            text = "The gateway could not answer because of a fault of its own; its log says more."
-            await self._refuse(Refusal(500, "internal_error", text), scope, send)
-            raise
-
-    async def _refuse(self, refused: Refusal, scope: Scope, send: Send) -> None:
-        with contextlib.suppress(RuntimeError):  # uvicorn raises it when an answer has begun: the connection ends then
-            await send_refusal(refused, {**scope, "root_path": self._prefix}, send)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from handspan.config.settings import ConnectionLimits
+from handspan.config.gateway_settings import ConnectionLimits
 
 _OWN_FILES: Final = 64
 """Descriptors that stay free for the database, files, child processes and outgoing requests."""
@@ -20,11 +20,9 @@ class IdleConnection(Protocol):
 
     def drop(self) -> None:
         """Close the connection: another one needs its place."""
-        ...
 
     def end_late(self) -> None:
         """Close the connection: the head of its request did not come in time."""
-        ...
 
 
 _INVALID_SECONDS: Final = 60.0

@@ -5,41 +5,26 @@ certificate that it signs may then change with the computer's addresses. The roo
 `.local` names alone: a thief of its key can't pretend to be a site of the internet.
 """
 
+import base64
 import plistlib
 import socket
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-from cryptography.x509 import (
-    AuthorityKeyIdentifier,
-    BasicConstraints,
-    Certificate,
-    CertificateBuilder,
-    DNSName,
-    ExtendedKeyUsage,
-    GeneralName,
-    IPAddress,
-    KeyUsage,
-    Name,
-    NameAttribute,
-    NameConstraints,
-    SubjectAlternativeName,
-    SubjectKeyIdentifier,
-    load_pem_x509_certificate,
-    random_serial_number,
-)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from handspan.config.private_files import make_private, replace_private
 from handspan.core.errors import ConfigError
-from handspan.gateway.serving.listening import CERTIFICATE_FILE, ROOT_FILE
+from handspan.gateway.serving.listening import CERTIFICATE_FILE, ROOT_FILE, find_address
 
 _ROOT_KEY: Final = "root.key"
 _ROOT_DAYS: Final = 3650
@@ -84,7 +69,7 @@ class LanCertificates:
 
         Raises `ConfigError` when a file can't be read or written.
         """
-        wanted = frozenset(name for name in self._names() | _ALWAYS if _may_sign(name))
+        wanted = frozenset(name for name in self._names() | _ALWAYS if self.may_sign(name))
         try:
             make_private(self._folder)
             is_new = self._renew_root()
@@ -101,6 +86,13 @@ class LanCertificates:
     def fingerprint(self) -> str:
         """Return the root's SHA-256 in the form that phones show."""
         return self._root().fingerprint(SHA256()).hex(":").upper()
+
+    def pin_for(self, url: str) -> str | None:
+        """Return the root's SHA-256 as a pairing link has it; None where another certificate serves this address."""
+        address = urlsplit(url)
+        if address.scheme != "https" or not self.may_sign(address.hostname or ""):
+            return None
+        return base64.urlsafe_b64encode(self._root().fingerprint(SHA256())).rstrip(b"=").decode()
 
     def root_der(self) -> bytes:
         """Return the root as Android and desktop browsers load it."""
@@ -129,7 +121,7 @@ class LanCertificates:
         }
         return plistlib.dumps(profile)
 
-    def _root(self) -> Certificate:
+    def _root(self) -> x509.Certificate:
         found = self._read(self.root)
         if found is None:
             raise ConfigError(f"There is no root in {str(self._folder)!r}: start the gateway with --tls.")
@@ -140,25 +132,28 @@ class LanCertificates:
         found = self._read(self.root)
         if found is not None and (self._folder / _ROOT_KEY).exists() and _days_left(found) > _DAYS:
             return False
-        key = _new_key()
+        key = generate_private_key(SECP256R1())
         replace_private(self._folder / _ROOT_KEY, _pem_of_key(key))
         replace_private(self.root, _pem(_make_root(key)))
         return True
 
     def _sign(self, names: frozenset[str]) -> None:
         """Make a certificate for these names, signed by the root, and write it with its chain and its key."""
-        root, root_key, key = self._root(), _read_key(self._folder / _ROOT_KEY), _new_key()
+        root, root_key, key = self._root(), _read_key(self._folder / _ROOT_KEY), generate_private_key(SECP256R1())
         signed = _make_certificate(key, names, root, root_key)
         replace_private(self.certificate, _pem(signed) + _pem(root) + _pem_of_key(key))
 
     @staticmethod
     def may_sign(name: str) -> bool:
         """Whether the root may sign for this address or name: only for those of private networks."""
-        return _may_sign(name)
+        address = find_address(name)
+        if address is None:
+            return name == "localhost" or name.endswith(".local")
+        return any(address in network for network in _NETWORKS if network.version == address.version)
 
     @staticmethod
-    def _read(path: Path) -> Certificate | None:
-        return load_pem_x509_certificate(path.read_bytes()) if path.exists() else None
+    def _read(path: Path) -> x509.Certificate | None:
+        return x509.load_pem_x509_certificate(path.read_bytes()) if path.exists() else None
 
 
 def local_names() -> frozenset[str]:
@@ -184,83 +179,67 @@ def _addresses() -> Iterable[str]:
     yield from (str(address[0]).partition("%")[0] for _, _, _, _, address in found)
 
 
-def _address(name: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(name)
-    except ValueError:
-        return None
-
-
-def _may_sign(name: str) -> bool:
-    address = _address(name)
-    if address is None:
-        return name == "localhost" or name.endswith(".local")
-    return any(address in network for network in _NETWORKS if network.version == address.version)
-
-
-def _days_left(certificate: Certificate) -> float:
+def _days_left(certificate: x509.Certificate) -> float:
     return (certificate.not_valid_after_utc - datetime.now(UTC)) / timedelta(days=1)
 
 
-def _is_good(certificate: Certificate | None, wanted: frozenset[str]) -> bool:
+def _is_good(certificate: x509.Certificate | None, wanted: frozenset[str]) -> bool:
     """Whether the certificate has these names, and does not end soon."""
     if certificate is None or _days_left(certificate) < _DAYS_LEFT:
         return False
-    names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
-    known = {*names.get_values_for_type(DNSName), *map(str, names.get_values_for_type(IPAddress))}
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    known = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
     return wanted <= known
 
 
-def _make_root(key: EllipticCurvePrivateKey) -> Certificate:
-
+def _make_root(key: EllipticCurvePrivateKey) -> x509.Certificate:
+    """Return our root certificate. It can sign only for names and addresses of private networks."""
     name = _name(f"Handspan of {socket.gethostname().partition('.')[0] or 'this computer'}")
-    now, own = datetime.now(UTC), SubjectKeyIdentifier.from_public_key(key.public_key())
-    allowed = [DNSName("local"), DNSName("localhost"), *map(IPAddress, _NETWORKS)]
+    now, own = datetime.now(UTC), x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    allowed = [x509.DNSName("local"), x509.DNSName("localhost"), *map(x509.IPAddress, _NETWORKS)]
     return (
-        CertificateBuilder(name, name, key.public_key(), random_serial_number())
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + timedelta(days=_ROOT_DAYS))
-        .add_extension(BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs=True), critical=True)
-        .add_extension(NameConstraints(allowed, None), critical=True)
+        .add_extension(x509.NameConstraints(allowed, None), critical=True)
         .add_extension(own, critical=False)
         .sign(key, SHA256())
     )
 
 
 def _make_certificate(
-    key: EllipticCurvePrivateKey, names: frozenset[str], root: Certificate, root_key: EllipticCurvePrivateKey
-) -> Certificate:
-
+    key: EllipticCurvePrivateKey, names: frozenset[str], root: x509.Certificate, root_key: EllipticCurvePrivateKey
+) -> x509.Certificate:
+    """Return the certificate for these names of this computer, signed by the root."""
     now = datetime.now(UTC)
-    issuer = AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
     return (
-        CertificateBuilder(root.subject, _name("Handspan gateway"), key.public_key(), random_serial_number())
+        x509.CertificateBuilder(root.subject, _name("Handspan gateway"), key.public_key(), x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now - _EARLIER + timedelta(days=_DAYS))
-        .add_extension(SubjectAlternativeName(list(map(_general_name, sorted(names)))), critical=False)
-        .add_extension(BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(list(map(_general_name, sorted(names)))), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs=False), critical=True)
-        .add_extension(ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(issuer, critical=False)
         .sign(root_key, SHA256())
     )
 
 
-def _general_name(name: str) -> GeneralName:
-
-    address = _address(name)
-    return DNSName(name) if address is None else IPAddress(address)
-
-
-def _name(text: str) -> Name:
-
-    return Name([NameAttribute(NameOID.COMMON_NAME, text[:64])])
+def _general_name(name: str) -> x509.GeneralName:
+    address = find_address(name)
+    return x509.DNSName(name) if address is None else x509.IPAddress(address)
 
 
-def _key_usage(*, signs: bool) -> KeyUsage:
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
-    return KeyUsage(
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    """Return what the key may be used for: to sign certificates, or to serve TLS."""
+    return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
         key_encipherment=False,
@@ -273,24 +252,16 @@ def _key_usage(*, signs: bool) -> KeyUsage:
     )
 
 
-def _new_key() -> EllipticCurvePrivateKey:
-
-    return generate_private_key(SECP256R1())
-
-
 def _read_key(path: Path) -> EllipticCurvePrivateKey:
-
     key = load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, EllipticCurvePrivateKey):
         raise ValueError(f"{path.name} is not a key of ours")
     return key
 
 
-def _pem(certificate: Certificate) -> bytes:
-
+def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
 def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
-
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -6,10 +6,11 @@ import ssl
 import struct
 import sys
 from contextlib import ExitStack
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.late_imports import ctypes
 
@@ -27,9 +28,9 @@ _DROP_SYN: Final = (
 def listen(settings: GatewaySettings) -> list[socket.socket]:
     """Return bound sockets, one for each address of the host, all with one port. They do not accept yet."""
     try:
-        found = socket.getaddrinfo(
-            _name(settings.host), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        # As bytes where possible: for text, Python would first load its tables of international names.
+        host = settings.host.encode() if settings.host.isascii() else settings.host
+        found = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise ConfigError(
             f"gateway.host: {settings.host!r} is no address of this computer ({error.strerror}). Use '127.0.0.1', "
@@ -48,12 +49,8 @@ def listen(settings: GatewaySettings) -> list[socket.socket]:
     return sockets
 
 
-def _name(host: str) -> str | bytes:
-    """Return the name as bytes where possible: for text, Python would first load its tables of international names."""
-    return host.encode() if host.isascii() else host
-
-
 def _bind(bound: socket.socket, address: str, port: int) -> None:
+    """Listen there. Raises `ConfigError` with what to do."""
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if bound.family == socket.AF_INET6:
         bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -61,10 +58,11 @@ def _bind(bound: socket.socket, address: str, port: int) -> None:
         bound.bind((address, port))
         bound.listen(0)  # now: two sockets with SO_REUSEADDR may share a port, but only one of them can listen
     except OSError as error:
-        raise ConfigError(_why_not_bound(error, address, port)) from None
+        raise ConfigError(_explain_bind_error(error, address, port)) from None
 
 
-def _why_not_bound(error: OSError, address: str, port: int) -> str:
+def _explain_bind_error(error: OSError, address: str, port: int) -> str:
+    """Return why the system does not let us listen there, and what to do."""
     match error.errno:
         case errno.EADDRINUSE:
             return (
@@ -101,7 +99,7 @@ class TlsFiles:
         self._settings = settings
         self.context: ssl.SSLContext | None = None
         """None without a certificate."""
-        self._seen = self._changed_at()
+        self._seen = self._change_times()
         if settings.tls_cert is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -109,7 +107,7 @@ class TlsFiles:
 
     def reload(self) -> None:
         """Read the files again if they changed. Raises `ConfigError`; the old certificate is used on then."""
-        changed_at = self._changed_at()
+        changed_at = self._change_times()
         if self.context is None or changed_at == self._seen:
             return
         self._seen = changed_at
@@ -117,12 +115,13 @@ class TlsFiles:
         _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)
         _load(self.context, self._settings)
 
-    def _changed_at(self) -> list[int]:
+    def _change_times(self) -> list[int]:
         files = [each for each in (self._settings.tls_cert, self._settings.tls_key) if each is not None]
         return [each.stat().st_mtime_ns if each.exists() else 0 for each in files]
 
 
 def _load(context: ssl.SSLContext, settings: GatewaySettings) -> None:
+    """Load the certificate and its key. Raises `ConfigError` when they can't be used."""
     assert settings.tls_cert is not None
     try:
         for file in (settings.tls_cert, settings.tls_key):
@@ -133,18 +132,13 @@ def _load(context: ssl.SSLContext, settings: GatewaySettings) -> None:
             f"gateway.tls_cert, gateway.tls_key: {error.filename} can't be read: {error.strerror}. "
             "Name a PEM file that this user can read."
         ) from None
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_password)
+    try:  # with an empty password: without one, OpenSSL would ask at the terminal
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
             f"gateway.tls_cert: {settings.tls_cert} and its key can't be used: {error.strerror or error}. They have to "
             "be PEM, belong together, and the key must have no password."
         ) from None
-
-
-def _no_password() -> str:
-    """Return an empty password: without one, OpenSSL would ask at the terminal."""
-    return ""
 
 
 def url_of(settings: GatewaySettings, port: int) -> str:
@@ -176,7 +170,8 @@ def url_for_others(settings: GatewaySettings, port: int) -> str | None:
 
 def is_loopback(host: str) -> bool:
     """Whether this host names the computer itself, so that no other one can reach it."""
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+    address = find_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def _url(settings: GatewaySettings, host: str, port: int) -> str:
@@ -185,15 +180,16 @@ def _url(settings: GatewaySettings, host: str, port: int) -> str:
 
 
 def _is_everywhere(host: str) -> bool:
-    return _is_address(host) and ip_address(host).is_unspecified
+    address = find_address(host)
+    return address is not None and address.is_unspecified
 
 
-def _is_address(host: str) -> bool:
+def find_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that this text is; None for a name."""
     try:
-        ip_address(host)
+        return ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def drop_new_connections(listener: socket.socket) -> bool:

@@ -4,15 +4,11 @@ uvicorn's also have a command line, processes, signals and a way to stop; our se
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from typing import Any, Final
+from email.utils import formatdate
+from typing import Any
 
 from starlette.types import ASGIApp
-
-_DATE: Final = "{}, %d {} %Y %H:%M:%S GMT"
-_DAYS: Final = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 class ProtocolConfig:
@@ -48,15 +44,9 @@ class SharedState:
     def set_date(self, now: float) -> None:
         """Let responses have the date of this moment, in seconds since 1970."""
         last = [(b"connection", b"close")] if self._is_leaving else []
-        self.default_headers = [(b"date", http_date(now).encode()), *last]
+        self.default_headers = [(b"date", formatdate(now, usegmt=True).encode()), *last]
 
     def end_after_answers(self, now: float) -> None:
         """Let each connection end with its next answer, from this moment on."""
         self._is_leaving = True
         self.set_date(now)
-
-
-def http_date(now: float) -> str:
-    """Return a moment as HTTP writes it (RFC 9110, 5.6.7), in whichever language the system speaks."""
-    at = time.gmtime(now)
-    return time.strftime(_DATE.format(_DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]), at)

@@ -16,7 +16,6 @@ class WaitingConnection(Protocol):
 
     def read_on(self) -> None:
         """Read on: the connection has its turn."""
-        ...
 
 
 class ReadingTurns:

@@ -14,15 +14,16 @@ from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp
 
-from handspan.config.settings import ConnectionLimits, GatewaySettings
+from handspan.config.gateway_settings import ConnectionLimits, GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
 from handspan.core.late_imports import ctypes
-from handspan.gateway.serving.http_protocol import Answering, HttpProtocol
+from handspan.gateway.serving.http_protocol import HttpProtocol
 from handspan.gateway.serving.idle_connections import IdleConnections
 from handspan.gateway.serving.listening import TlsFiles, drop_new_connections, listen, url_of
 from handspan.gateway.serving.protocol_config import ProtocolConfig, SharedState
 from handspan.gateway.serving.reading_turns import ReadingTurns
+from handspan.gateway.serving.refusing import Answering
 from handspan.gateway.serving.stopping import Stopping
 from handspan.gateway.serving.tls_listener import TlsListener
 
@@ -68,28 +69,22 @@ class Servable(Protocol):
     @property
     def asgi(self) -> ASGIApp:
         """The application."""
-        ...
 
     @property
     def leaving_seconds(self) -> float:
         """Seconds that `leave` may take; 0: there are no other nodes."""
-        ...
 
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address."""
-        ...
 
     async def leave(self) -> None:
         """Send the clients to other nodes, and answer requests as before. Returns when they are gone."""
-        ...
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Work that runs ends, or is ended, within so many seconds."""
-        ...
 
     async def close(self) -> None:
         """Close all parts."""
-        ...
 
 
 class Server:
@@ -116,20 +111,17 @@ class Server:
         tls = TlsFiles(self._settings)
         self._sockets = listen(self._settings)
         self.port = self._sockets[0].getsockname()[1]
-        try:
-            await self._gateway.open(self.url)
-            try:
-                await self._start(tls)
-            except BaseException:
-                await self._gateway.close()
-                raise
-        except BaseException:
+        async with contextlib.AsyncExitStack() as undo:
             for bound in self._sockets:
-                bound.close()
-            raise
+                undo.callback(bound.close)
+            await self._gateway.open(self.url)
+            undo.push_async_callback(self._gateway.close)
+            await self._start(tls)
+            undo.pop_all()
         return self.url
 
     async def _start(self, tls: TlsFiles) -> None:
+        """Accept connections on all sockets."""
         prefix, limits = self._settings.path_prefix, self._settings.connections
         idle, turns = IdleConnections(limits), ReadingTurns(limits.tokenless_per_second)
         config = ProtocolConfig(
@@ -142,24 +134,25 @@ class Server:
         state.set_date(time.time())  # before the first answer
         shared: dict[str, Any] = {"config": config, "server_state": state, "app_state": {}}
         make = self._make = partial(HttpProtocol, prefix, limits, idle, turns, **shared)
-        self._listeners = [await self._accept(bound, make, tls, idle, state) for bound in self._sockets]
+        accept = partial(self._accept, make=make, tls=tls, idle=idle, connections=state.connections)
+        self._listeners = [await accept(bound) for bound in self._sockets]
         self._ticking = asyncio.create_task(_tick(state, idle, tls))
 
     async def _accept(
         self,
         bound: socket.socket,
+        *,
         make: Callable[..., HttpProtocol],
         tls: TlsFiles,
         idle: IdleConnections,
-        state: SharedState,
+        connections: set[Any],
     ) -> asyncio.Server | TlsListener:
         """Accept connections, with TLS if there is a certificate."""
         if tls.context is None:
             return await asyncio.get_running_loop().create_server(make, sock=bound, backlog=_BACKLOG)
         bound.listen(_BACKLOG)
-        listener = TlsListener(
-            bound, tls.context, self._settings.connections.head_seconds, idle, state.connections, make
-        )
+        seconds = self._settings.connections.head_seconds
+        listener = TlsListener(bound, tls.context, seconds, idle, connections=connections, make=make)
         listener.open()
         return listener
 
@@ -309,30 +302,30 @@ async def serve(
     server, leaving = Server(gateway, settings), gateway.leaving_seconds
     stopping = Stopping(on_reload, leaving + _HANDSHAKE_SECONDS + _IDLE_SECONDS if leaving else 0.0)
     stopping.open()
-    if not await _open_unless_asked(server, stopping):
+    if not await _open_unless_stopped(server, stopping):
         return
     tune_garbage_collection()
     try:
         on_ready(server.url)
-        await stopping.asked.wait()
+        await stopping.is_stopping.wait()
     finally:
-        closing = asyncio.create_task(server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0))
+        closing = asyncio.create_task(server.close(DRAIN_SECONDS if stopping.is_stopping.is_set() else 0.0))
         try:
             await asyncio.wait([closing], timeout=_LEAVE_SECONDS)
-            if on_stopping is not None and stopping.asked.is_set():
+            if on_stopping is not None and stopping.is_stopping.is_set():
                 on_stopping()
         finally:
             await closing
 
 
-async def _open_unless_asked(server: Server, stopping: Stopping) -> bool:
+async def _open_unless_stopped(server: Server, stopping: Stopping) -> bool:
     """Open the server. Return False, with nothing left open, when a signal has come meanwhile."""
     opening = asyncio.create_task(server.open())
-    asked = asyncio.create_task(stopping.asked.wait())
+    stop = asyncio.create_task(stopping.is_stopping.wait())
     try:
-        await asyncio.wait((opening, asked), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((opening, stop), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        asked.cancel()
+        stop.cancel()
         if not opening.done():
             opening.cancel()
             await asyncio.wait([opening])

@@ -16,7 +16,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stopping:
-    """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process.
+    """Listens for SIGTERM and SIGINT: the first one sets `is_stopping`, the second one ends the process.
 
     A second SIGTERM that comes at once is the same request: `timeout` sends it to the process, and then to the whole
     group. A second Ctrl-C always counts.
@@ -27,7 +27,7 @@ class Stopping:
 
     def __init__(self, on_reload: Callable[[], None] | None, leaving_seconds: float) -> None:
         """`leaving_seconds`: what a stop may take before it ends the gateway's own work."""
-        self.asked = asyncio.Event()
+        self.is_stopping = asyncio.Event()
         self._longest = _END_SECONDS + leaving_seconds
         self._asked_at = 0.0
         self._on_reload = on_reload
@@ -48,7 +48,7 @@ class Stopping:
         """End if the terminal was closed; else ask for new settings."""
         is_closed = not _has_terminal() or self._streams != _streams_at_terminal()
         if self._had_terminal and is_closed:
-            if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
+            if not self.is_stopping.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
                 self._on_signal(signal.SIGHUP)
         elif self._on_reload is not None:
             self._on_reload()
@@ -56,11 +56,11 @@ class Stopping:
     def _on_signal(self, number: signal.Signals) -> None:
         """Ask for the stop at the first signal, end the process at the second."""
         now = time.monotonic()
-        if self.asked.is_set():
+        if self.is_stopping.is_set():
             if number != signal.SIGTERM or now - self._asked_at > _SAME_REQUEST_SECONDS:
                 os._exit(1)
             return
-        self.asked.set()
+        self.is_stopping.set()
         self._asked_at = now
         last = threading.Timer(self._longest, os._exit, (1,))  # a thread: the event loop may hang
         last.daemon = True

@@ -48,7 +48,7 @@ class TlsListener:
 
     def open(self) -> None:
         """Begin to accept."""
-        self._bound.setblocking(False)
+        self._bound.setblocking(False)  # noqa: FBT003 - its only parameter
         self._accepting = asyncio.create_task(self._accept_all())
 
     def close(self) -> None:
@@ -57,6 +57,7 @@ class TlsListener:
             self._accepting.cancel()
 
     async def _accept_all(self) -> None:
+        """Accept connections without end. Without a free descriptor, wait."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -78,6 +79,7 @@ class TlsListener:
             link.close()
 
     async def _shake_hands(self, handshake: "_Handshake", link: socket.socket) -> None:
+        """Make a TLS connection of an accepted one. It counts as idle until the handshake is over."""
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(

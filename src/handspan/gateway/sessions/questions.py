@@ -6,11 +6,11 @@ source that asked is cancelled; asked again under the same id, it returns the an
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from handspan.core.bus import LoginRequested, QuestionEnded, QuestionOpened
@@ -20,6 +20,7 @@ from handspan.core.question_checks import check_answer, check_question, clean_qu
 from handspan.core.question_rights import AnsweringClient
 from handspan.core.questions import FIRST_KINDS, Answer, Opened, Question, ignore_opened
 from handspan.core.store import QuestionBook
+from handspan.core.tasks import wait_for
 from handspan.engine.questions import AnswerComesLater
 
 ResumeCall: TypeAlias = Callable[[Question], None]
@@ -31,18 +32,17 @@ _CHECK_SECONDS: Final = 1.0
 """Seconds between two checks whether a question has expired in the store: the store's clock decides."""
 
 
-class _Waiting:
+class _Waiting(Struct):
     """A question for which calls of this process wait."""
 
-    def __init__(self) -> None:
-        self.calls = 0
-        """How many calls wait."""
-        self.is_stored = asyncio.Event()
-        self.has_changed = asyncio.Event()
-        """Set when the calls have to look at the question again."""
-        self.is_answered = False
-        """Whether a person has answered here, or the question was withdrawn: its end is published."""
-        self.is_withdrawn = False
+    calls: int = 0
+    """How many calls wait."""
+    is_stored: asyncio.Event = field(default_factory=asyncio.Event)
+    has_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the calls have to look at the question again."""
+    is_answered: bool = False
+    """Whether a person has answered here, or the question was withdrawn: its end is published."""
+    is_withdrawn: bool = False
 
 
 class AwaitedQuestions:
@@ -60,14 +60,14 @@ class AwaitedQuestions:
         self._waiting: dict[str, _Waiting] = {}
         self._given_up: dict[str, float] = {}
         """Questions whose tools were cancelled, and when each expires in the store too."""
-        self._can_hand_over: CanHandOver = _never
+        self._can_hand_over: CanHandOver = lambda _: False
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
         """Return all open questions of this owner; `expires_in` is the time that is left."""
         found = await self._book.open_for(owner=owner, session=session)
         return [question for question in found if question.id not in self._given_up] if self._given_up else found
 
-    async def shown_to(self, answerer: AnsweringClient, session: str | None = None) -> Sequence[Question]:
+    async def visible_to(self, answerer: AnsweringClient, session: str | None = None) -> Sequence[Question]:
         """Return the questions that this client may see and answer now."""
         found = await self.open_for(owner=answerer.owner, session=session)
         return [question for question in found if answerer.may_answer(question)]
@@ -97,7 +97,8 @@ class AwaitedQuestions:
                 answer = await self._book.ask(question, opened)
             finally:
                 waiting.is_stored.set()
-            answer = answer or await self._wait(question, waiting)
+            if answer is None:
+                answer = await self._wait(question, waiting)
             return answer
         finally:
             waiting.calls -= 1
@@ -139,6 +140,11 @@ class AwaitedQuestions:
                 waiting.has_changed.set()
             self._publish_end(question, None, "")
 
+    async def take_back(self, question: Question) -> None:
+        """End a question without a call that has no answer: the part that asked it has gone on."""
+        if await self._book.take_back(question.id, owner=question.owner):
+            self._publish_end(question, None, "")
+
     def wake(self, question_id: str) -> None:
         """Look for the answer of a question: another node says that there is one."""
         waiting = self._waiting.get(question_id)
@@ -160,19 +166,20 @@ class AwaitedQuestions:
         return True
 
     async def _find(self, question_id: str, answerer: AnsweringClient) -> Question | None:
-        return next((one for one in await self.shown_to(answerer) if one.id == question_id), None)
+        return next((one for one in await self.visible_to(answerer) if one.id == question_id), None)
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:
-        """Publish that the question is open, and return its answer. The store decides when it has expired."""
+        """Publish that the question is open, and return its answer. The store decides when it has expired.
+
+        When the wait ends without an answer, the question is over or stays open for another process (`_ends_here`).
+        """
         self._bus.publish(QuestionOpened(question.owner, replace(question, parameters=None)))
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
                 if self._can_hand_over(question.call_id):
                     raise AnswerComesLater
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(seconds, self._nodes.poll_seconds)):
-                        await waiting.has_changed.wait()
+                await wait_for(min(seconds, self._nodes.poll_seconds), waiting.has_changed)
                 if not waiting.is_answered:  # else each call that waits has to see it
                     waiting.has_changed.clear()
                 # The store decides whether an answer was in time.
@@ -180,8 +187,14 @@ class AwaitedQuestions:
                 seconds = _CHECK_SECONDS
             return answer
         finally:
-            if not waiting.is_answered and (answer or self._is_over_with_call(question)):  # else its end is published
+            if self._ends_here(question, waiting, answer):
                 self._publish_end(question, answer, "")
+
+    def _ends_here(self, question: Question, waiting: _Waiting, answer: Answer | None) -> bool:
+        """Whether the end of this wait is the end of the question, and no other part has published it."""
+        if waiting.is_answered:  # `answer` or `withdraw` has published it
+            return False
+        return answer is not None or self._is_over_with_call(question)
 
     def _is_over_with_call(self, question: Question) -> bool:
         """Whether the question ends when its call no longer waits here: it has a call, which can't wait elsewhere."""
@@ -201,8 +214,3 @@ class AwaitedQuestions:
         decision = None if answer is None else answer.decision
         about = (question.owner, question.session, question.call_id, question.id, question.kind)
         self._bus.publish(QuestionEnded(*about, decision, by))
-
-
-def _never(_: str) -> bool:
-    """Return False: while the gateway does not stop, calls wait in this process."""
-    return False

@@ -45,27 +45,29 @@ class ResumableCalls:
 
     def end_expired(self, call_id: str) -> None:
         """Resume the turn of a call that has expired."""
-        self._sessions.beside(self._go_on_after(call_id))
+        self._sessions.tasks.start(self._go_on_after(call_id))
 
     def resume_answered(self, question: Question) -> None:
         """Run the call of a question that was answered after its caller had gone; if this gateway stops, the next one
         does."""
         if question.call_id and self._sessions.is_open:
-            self._sessions.beside(self._resume(question.call_id))
+            self._sessions.tasks.start(self._resume(question.call_id))
 
     async def recover(self, recovery: Recovery) -> None:
-        """Resume the calls that were answered or expired while no gateway ran: at the start, after `Store.recover`."""
+        """Resume the calls and turns that were answered or expired while no gateway ran: after `Store.recover`."""
+        for session, owner in recovery.answered:
+            self._sessions.tasks.start(self._sessions.resume_turn(session, owner))
         for call_id in recovery.expired:
-            self._sessions.beside(self._go_on_after(call_id))
+            self._sessions.tasks.start(self._go_on_after(call_id))
         for call_id in recovery.waiting:
             record = await self._store.ledger.find(call_id)
             if record is not None and record.state == "accepted" and not await self._is_asked(record):
-                self._sessions.beside(self._resume(call_id))
+                self._sessions.tasks.start(self._resume(call_id))
 
     async def expire(self) -> None:
         """End expired calls and resume their turns. The gateway calls this regularly."""
         for call_id in await self._store.expire():
-            self._sessions.beside(self._go_on_after(call_id))
+            self._sessions.tasks.start(self._go_on_after(call_id))
 
     async def _resume(self, call_id: str) -> None:
         """Run the call, unless another node works on it, and resume its turn."""
@@ -95,7 +97,7 @@ class ResumableCalls:
         if not await self._store.ledger.open_calls(owner=record.owner, session=record.session):
             try:  # another run may have begun meanwhile: `expired` leaves its open calls alone
                 session = self._sessions.get(record.session, record.owner)
-                await session.give_up(Principal(record.owner), expired=True).end()
+                await session.give_up(Principal(record.owner), expired=True).wait_for_end()
             except HandspanError as refused:
                 _log.warning("The run in %s could not be ended: %s", record.session, refused)
 

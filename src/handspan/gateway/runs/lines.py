@@ -1,22 +1,24 @@
 """The stored lines of a stream. A client that reads later starts at the first line (graph.md 5.6)."""
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
 from weakref import WeakSet
 
-from handspan.gateway.graph.chunks import RunLocation, error_chunk
 from handspan.gateway.http.refusals import Refusal
 
+RenderError: TypeAlias = Callable[[Refusal], bytes]
+"""Returns the line with which a stream ends after this error."""
 _REVOKED = "The token of this stream was revoked: pair anew (POST /pair with a code). The run goes on in its thread."
 
 
 class StreamLines:
     """The lines of one stream, for any number of readers: a client may lose its connection and ask again."""
 
-    def __init__(self, token: str = "") -> None:
+    def __init__(self, token: str = "", render_error: RenderError = lambda _: b"") -> None:
         self.token = token
         """The hash of the token of its readers: all are one client."""
-        self.place = RunLocation()
-        """The run of this stream."""
+        self.render_error = render_error
         self.lines: list[bytes] = []
         self.last: bytes | None = None
         """A line that replaces all lines that were not read yet."""
@@ -25,7 +27,7 @@ class StreamLines:
         """Set at the next change, and then replaced by a new event."""
         self.size = 0
         """Bytes of all lines so far."""
-        self.error: Exception | None = None
+        self._error: Exception | None = None
         """What went wrong before the first line was sent."""
 
     def put(self, line: bytes) -> None:
@@ -35,14 +37,18 @@ class StreamLines:
             self.size += len(line) + 1
             self.wake()
 
+    def refuse(self, error: Exception) -> None:
+        """Note what went wrong before the first line: it is the answer."""
+        self._error = error
+
     def end(self) -> None:
         """Say that no more lines come."""
         self.is_over = True
         self.wake()
 
-    def cut(self, error: Exception, line: bytes) -> None:
+    def break_off(self, error: Exception, line: bytes) -> None:
         """End the stream with this line. Readers get nothing else: neither lines that wait nor later ones."""
-        self.error = self.error or error
+        self._error = self._error or error
         self.last = line + b"\n"
         self.end()
 
@@ -63,9 +69,9 @@ class StreamLines:
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raise `error`, if there is one."""
-        if self.error is not None:
-            raise self.error
+        """Raise what went wrong, if anything did."""
+        if self._error is not None:
+            raise self._error
 
 
 class LineReader:
@@ -119,9 +125,9 @@ class OpenStreams:
     def __init__(self) -> None:
         self._open: WeakSet[StreamLines] = WeakSet()
 
-    def open(self, token: str) -> StreamLines:
+    def open(self, token: str, render_error: RenderError) -> StreamLines:
         """Return a new stream for a client with this token (its hash)."""
-        lines = StreamLines(token)
+        lines = StreamLines(token, render_error)
         self._open.add(lines)
         return lines
 
@@ -130,4 +136,4 @@ class OpenStreams:
         for lines in tuple(self._open):
             if lines.token == token:
                 error = Refusal(401, "unauthorized", _REVOKED)
-                lines.cut(error, error_chunk(error, lines.place))
+                lines.break_off(error, lines.render_error(error))

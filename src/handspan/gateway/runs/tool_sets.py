@@ -1,4 +1,4 @@
-"""The tools of clients: those that `setup` stored, and those that came with a request (graph.md 3)."""
+"""The tools of clients: those that were set up before, and those that came with a request (graph.md 3)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,18 +8,25 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.bounded import BoundedDict
-from handspan.core.errors import DefinitionError
+from handspan.core.errors import DefinitionError, HandspanError
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.principals import Origin
 from handspan.core.store import ToolSetBook
 from handspan.sources.graph import GraphTool, GraphTools
-from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.requests import OfferedTool
 
 _MAX_CACHED: Final = 256
 _SET_ID: Final = 16
 
 _read: Final = msgspec.json.Decoder(list[OfferedTool]).decode
+
+
+class OffersRefused(HandspanError):
+    """A client offers tools that can't be used. `wrong` has the place of each, or None for all together, and why."""
+
+    def __init__(self, wrong: Sequence[tuple[int | None, str]]) -> None:
+        super().__init__(wrong[0][1])
+        self.wrong = wrong
 
 
 class ToolSet(Struct, frozen=True):
@@ -32,6 +39,9 @@ class ToolSet(Struct, frozen=True):
     def origin(self, client: str, thread: str) -> Origin:
         """Return the origin of these tools in a run of this client."""
         return Origin("browser", client, f"{thread}:{self.id}")
+
+
+NO_TOOLS: Final = ToolSet("", ())
 
 
 class ToolSets:
@@ -50,7 +60,7 @@ class ToolSets:
     async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> None:
         """Store these tools for the client, in place of all that it had set up before (SPEC H1).
 
-        Raises `BodyError` when one of them can't be used.
+        Raises `OffersRefused` when one of them can't be used.
         """
         encoded = msgspec.json.encode(offered)
         self._make(encoded, offered)
@@ -63,7 +73,7 @@ class ToolSets:
     async def of_run(self, client: str, offered: Sequence[OfferedTool] | None, begun_with: str = "") -> ToolSet:
         """Return the tools of a run: those of its request, else those it began with, else those that were set up.
 
-        Tools of a request are stored: the run may be suspended, and outlive this process. Raises `BodyError`.
+        Tools of a request are stored: the run may be suspended, and outlive this process. Raises `OffersRefused`.
         """
         if offered is not None:
             encoded = msgspec.json.encode(offered)
@@ -76,6 +86,7 @@ class ToolSets:
         return ToolSet("", await self.of_client(client))
 
     async def _find(self, client: str, set_id: str) -> bytes | None:
+        """Return the tools that the client has stored under this id; None if there are none."""
         key = (client, set_id)
         if key in self._encoded:
             self._encoded.move_to_end(key)
@@ -92,11 +103,15 @@ class ToolSets:
             for key in [key for key in self._encoded if key[0] == client]:
                 del self._encoded[key]
 
-    def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
-        """Return the tools of a stored set. Tools that today's settings forbid are left out."""
+    def _find_made(self, encoded: bytes) -> tuple[GraphTool, ...] | None:
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
-            return self._tools_of[encoded]
+        return self._tools_of.get(encoded)
+
+    def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
+        """Return the tools of a stored set. Tools that today's settings forbid are left out."""
+        if (made := self._find_made(encoded)) is not None:
+            return made
         tools: list[GraphTool] = []
         stored = _read(encoded)
         for offered in stored:
@@ -110,22 +125,20 @@ class ToolSets:
         return tuple(tools)
 
     def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
-        """Return the tools that a request brings. Raises `BodyError` when one of them can't be used."""
-        if encoded in self._tools_of:
-            self._tools_of.move_to_end(encoded)
-            return self._tools_of[encoded]
+        """Return the tools that a request brings. Raises `OffersRefused` when one of them can't be used."""
+        if (made := self._find_made(encoded)) is not None:
+            return made
         if len(offered) > self._limit:
-            text = f"A client may have {self._limit} tools here: send fewer."
-            raise BodyError([Detail(["body", "tools"], text, "value_error")])
+            raise OffersRefused([(None, f"A client may have {self._limit} tools here: send fewer.")])
         tools: list[GraphTool] = []
-        details: list[Detail] = []
+        wrong: list[tuple[int | None, str]] = []
         for place, one in enumerate(offered):
             try:
                 tools.append(self._tools.make(one))
             except DefinitionError as error:
-                details.append(Detail(["body", "tools", str(place)], str(error), "value_error"))
-        if details:
-            raise BodyError(details)
+                wrong.append((place, str(error)))
+        if wrong:
+            raise OffersRefused(wrong)
         self._tools_of[encoded] = tuple(tools)
         return tuple(tools)
 

@@ -4,31 +4,23 @@ import importlib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from handspan.agent.refusals import SessionRefused
-from handspan.agent.sessions import Bound, Sessions
-from handspan.core.artifacts import Artifacts
+from handspan.agent.sessions import Bound
 from handspan.core.values import Json, strip_all
-from handspan.gateway.clients.conflicting_clients import WaitForConflicting
-from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
-from handspan.gateway.clients.late_results import LateResults
-from handspan.gateway.clients.peer import Peer
-from handspan.gateway.clients.peers import Peers
-from handspan.gateway.clients.transport import EXTENSION, Socket
-from handspan.gateway.clients.trust import DeviceTrust
-from handspan.gateway.entry.auth import Admitted, Auth, may
-from handspan.gateway.sessions.questions import AwaitedQuestions
-from handspan.wire.ws import FrameError, decode_client, encode
+from handspan.gateway.clients.peer import Peer, log_arrival, log_departure, log_offer
+from handspan.gateway.clients.transport import EXTENSION, Socket, WaitForConflicting
+from handspan.gateway.entry.auth import Admitted, may
+from handspan.gateway.parts import GatewayParts
+from handspan.wire.ws import ClientFrame, FrameError, ServerFrame, decode_client, encode
+from handspan.wire.ws_chat_frames import Abort, AnswerFrame, Regenerate, Say, SessionStart
 from handspan.wire.ws_frames import (
     SUBPROTOCOLS,
     VERSION,
-    Abort,
-    AnswerFrame,
-    ClientFrame,
     Connect,
     Connected,
     DeviceNotes,
@@ -40,17 +32,12 @@ from handspan.wire.ws_frames import (
     Ping,
     PongFrame,
     ProgressFrame,
-    Regenerate,
     RegisteredTools,
     RegisterTools,
     ResultFrame,
-    Say,
-    ServerFrame,
-    SessionStart,
     ToolsUnregistered,
     TrustRequest,
     UnregisterTools,
-    WireLimits,
 )
 
 # Loaded when the first chat client connects: a gateway that only serves devices does not need it.
@@ -62,31 +49,10 @@ _ANSWER_BYTES: Final = 16 * 1024 * 1024
 """The size of an awaited answer of a client that can't upload its files (ws.md 5.12)."""
 
 
-class ClientParts(Protocol):
-    """The parts of the gateway that a connection uses."""
-
-    @property
-    def auth(self) -> Auth: ...
-    @property
-    def peers(self) -> Peers: ...
-    @property
-    def sessions(self) -> Sessions: ...
-    @property
-    def questions(self) -> AwaitedQuestions: ...
-    @property
-    def artifacts(self) -> Artifacts: ...
-    @property
-    def trust(self) -> DeviceTrust: ...
-    @property
-    def limits(self) -> WireLimits: ...
-    @property
-    def late(self) -> LateResults: ...
-
-
 class WebSocketDoor:
     """The ASGI application of `/ws/chat`."""
 
-    def __init__(self, doors: ClientParts) -> None:
+    def __init__(self, doors: GatewayParts) -> None:
         self._doors = doors
         self.connections: set[Connection] = set()
         """All open connections, also those without their first frame."""
@@ -112,7 +78,11 @@ class WebSocketDoor:
         connection = Connection(doors, socket, admitted, self.connections)
         try:
             bound = await doors.sessions.bind(
-                query.get("session_id"), admitted.who, name=query.get("name", ""), agent=query.get("persona", "")
+                query.get("session_id"),
+                admitted.who,
+                name=query.get("name", ""),
+                agent=query.get("persona", ""),
+                kind="one_shot" if query.get("kind") == "one_shot" else "chat",
             )
             connection.open(bound)
         except SessionRefused as refused_session:
@@ -135,7 +105,7 @@ class Connection:
         "send_text",
     )
 
-    def __init__(self, doors: ClientParts, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
+    def __init__(self, doors: GatewayParts, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
         self._doors = doors
         self._all = among
         self._socket = socket
@@ -160,8 +130,8 @@ class Connection:
         self._release_session = self._doors.sessions.announce(bound, self._admitted.who.owner)
         self._bound = bound
         self._all.add(self)
-        name, agent = bound.name, bound.agent
-        self.send(SessionStart(VERSION, bound.session_id, bound.message_count > 0, bound.message_count, name, agent))
+        count = bound.message_count
+        self.send(SessionStart(VERSION, bound.session_id, count > 0, count, name=bound.name, persona=bound.agent))
         self._socket.take(self)
 
     def refuse(self, refused: SessionRefused) -> None:
@@ -253,7 +223,7 @@ class Connection:
             self.send(ErrorFrame("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
             self.close(1008, "this token may only connect as a device")
             return None
-        if frame.role not in doors.peers.roles:
+        if frame.role not in doors.nodes.roles:
             self.send(ErrorFrame(f"This node takes no clients of the role {frame.role!r} (setting cluster.role)."))
             self.close(1013, "connect to another node")
             return None
@@ -262,7 +232,8 @@ class Connection:
         if peer.chat is None and peer.role == "chat":
             module, name = _CHAT
             chat: Any = getattr(importlib.import_module(module), name)
-            peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound, frame.last_event or 0)
+            seq = frame.last_event or 0
+            peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound=bound, seq=seq)
         if "parts" not in peer.can:
             self._socket.let_in(self._message_bytes)
         self._let_go_of_session()
@@ -270,7 +241,12 @@ class Connection:
         log_arrival(peer, notice, is_back=met.resumed)
         if confirms:
             shows_end = bound.end is not None and "events" in peer.can and not met.resumed
-            self._confirm(peer, met.resumed, strip_all(msgspec.to_builtins(bound.end)) if shows_end else None, notice)
+            self._confirm(
+                peer,
+                resumed=met.resumed,
+                ended=strip_all(msgspec.to_builtins(bound.end)) if shows_end else None,
+                notice=notice,
+            )
         peer.up(self)
         if peer.chat is not None and met.resumed:
             peer.chat.up(frame.last_event)
@@ -278,7 +254,7 @@ class Connection:
             peer.chat.catch_up()
         return peer
 
-    def _confirm(self, peer: Peer, resumed: bool, ended: Json, notice: str) -> None:
+    def _confirm(self, peer: Peer, *, resumed: bool, ended: Json, notice: str) -> None:
         """Answer `connect`. A client without capabilities gets the short form (ws.md 1.7)."""
         if not peer.can and peer.role == "chat":
             self.send(Connected(VERSION, _ESTABLISHED))
@@ -290,18 +266,19 @@ class Connection:
                 _ESTABLISHED,
                 sorted(peer.can),
                 self._doors.limits,
-                peer.label,
-                peers.resume_token(peer) if resumes else "",
-                int(peers.grace * 1000) if resumes else 0,
-                resumed if resumes else None,
-                ended,
-                notice,
+                label=peer.label,
+                resume_token=peers.resume_token(peer) if resumes else "",
+                grace_ms=int(peers.grace * 1000) if resumes else 0,
+                resumed=resumed if resumes else None,
+                ended=ended,
+                notice=notice,
             )
         )
 
     # Every other frame.
 
     def _take(self, frame: ClientFrame, peer: Peer) -> None:
+        """Do what the frame asks for. Refuse frames that this client may not send, or not now."""
         match frame:
             case RegisterTools():
                 others = self._doors.peers.conflicting_clients(peer, frame.tools)
