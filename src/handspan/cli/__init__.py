@@ -7,9 +7,9 @@ Holds:   one file a command; `main.py` has the table of their names, each is loa
          `late.py` is the table of what is imported when a command needs it. `render.py`, `render_tool.py` and
          `wrapping.py` print, `session_text.py` finds a session and makes a document of it, `json_errors.py` JSON of an
          error, `progress_line.py` shows the progress of long work; `terminal_questions.py` asks the person, who may
-         change a call (`edit_arguments.py`, `json_editor.py`); `ctrl_c.py` has the one rule for that key;
-         `completion.py` has the names that shells complete; `mcp_serve.py` (with `mcp_relay.py` and `mcp_headers.py`)
-         connects an MCP client at standard input and output to the gateway. Rooms: `chat/`, `device/`.
+         change a call (`edit_arguments.py`, `json_editor.py`); `ctrl_c.py` has the one rule for that key; `names.py`
+         lists the names that shells (`completion.py`) and the chat complete; `mcp_serve.py` (with `mcp_relay.py` and
+         `mcp_headers.py`) connects an MCP client at standard input and output to it. Rooms: `chat/`, `device/`.
 Imports: gateway, bridge, agent, engine, client, provider, models, net, media, wire, config, core. What is slow to load
          and not always needed is a row in `late.py`.
 To add:  a file with a click command that uses `ask_gateway`, and its line in the table of `main.py`.

@@ -1,26 +1,26 @@
 """`handspan agents`: list agents, make and change them, tick their tools (SPEC A1)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
 
 import click
-from msgspec import Struct, structs
+from msgspec import structs
 
 from handspan.agent.agents import tick_tool, untick_tool
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
+from handspan.cli.door import RequestGroup, ask_gateway, change, fetch
+from handspan.cli.options import completes
+from handspan.cli.render import agent_body, plain_agent, print_agent, print_agents, print_done
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agent_requests import check_agent_name
-from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, DeletedAgent
+from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, DeletedAgent, check_agent_name
 from handspan.wire.rest.models import ChosenModel
 from handspan.wire.rest.skills import SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
 
+_NAME: Final = click.argument("name", shell_complete=completes("agents"))
 _OPTIONS: Final = (
     click.option("--description", help="One sentence for people who choose an agent."),
     click.option("--instructions", help="The text that the model gets first."),
@@ -35,155 +35,110 @@ _OPTIONS: Final = (
 )
 
 
-class Wanted(Struct, frozen=True):
-    """The options of an agent that a person gave; None where an option was left out."""
-
-    description: str | None
-    instructions: str | None
-    model: str | None
-    mode: Mode | None
-    tools: str | None
-    all_tools: bool
-    no_tools: bool
-    deny: str | None
-    skills: str | None
-    max_rounds: int | None
-    enable: tuple[str, ...] = ()
-    disable: tuple[str, ...] = ()
-    name: str | None = None
-
-
 def _agent_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-@click.group("agents", cls=ListingGroup, invoke_without_command=True)
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@click.group("agents", cls=RequestGroup)
+def command() -> None:
     """List the agents: name, where they are kept, model, mode, number of tools, description."""
-    if ctx.invoked_subcommand is None:
-        listed = ask_gateway(lambda requests: requests.get("/api/agents", AgentList), says=not as_json)
-        print_agents(listed.agents, as_json)
+    print_agents(fetch("/api/agents", AgentList).agents)
 
 
 @command.command("show")
-@click.argument("name", shell_complete=completes("agents"))
-@json_option
-@place_options
-def show(name: str, as_json: bool) -> None:
+@_NAME
+def show(name: str) -> None:
     """Show the agent NAME with a checkbox for every tool."""
-    _run(lambda requests: _show(requests, name, as_json), as_json)
+    ask_gateway(lambda requests: _show(requests, name))
 
 
 @command.command("create")
-@click.argument("name", shell_complete=completes("agents"))
+@_NAME
 @_agent_options
-@json_option
-@place_options
-def create(name: str, as_json: bool, **given: Any) -> None:
+def create(name: str, **given: Any) -> None:
     """Make an agent NAME; it has all tools unless you choose some."""
 
     async def work(requests: Requests) -> None:
-        wanted = Wanted(**given)
-        agent = _change(Agent(_check_name(name)), wanted)
-        await requests.change("POST", "/api/agents", AgentView, structs.asdict(agent))
-        await _warn_about_names(requests, agent, wanted)
-        await _show(requests, name, as_json)
+        agent = _change(Agent(_check_name(name)), given)
+        await requests.change("POST", "/api/agents", AgentView, agent_body(agent))
+        await _warn_about_names(requests, agent, given)
+        await _show(requests, name)
 
-    _run(work, as_json)
+    ask_gateway(work)
 
 
 @command.command("edit")
-@click.argument("name", shell_complete=completes("agents"))
+@_NAME
 @click.option("--name", "new_name", help="Another name; its sessions follow.")
 @_agent_options
 @click.option("--enable", multiple=True, metavar="TOOL", help="Tick this tool. May be given several times.")
 @click.option("--disable", multiple=True, metavar="TOOL", help="Untick this tool. May be given several times.")
-@json_option
-@place_options
-def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
+def edit(name: str, new_name: str | None, **given: Any) -> None:
     """Change the agent NAME: only the options that you give."""
 
     async def work(requests: Requests) -> None:
-        wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
-        agent = _change(plain_agent(await find_agent(requests, name)), wanted)
-        await requests.change("PATCH", f"/api/agents/{segment(name)}", AgentView, structs.asdict(agent))
-        await _warn_about_names(requests, agent, wanted)
-        await _show(requests, agent.name, as_json)
+        if new_name is not None:
+            given["name"] = _check_name(new_name)
+        agent = _change(plain_agent(await find_agent(requests, name)), given)
+        await requests.change("PATCH", f"/api/agents/{segment(name)}", AgentView, agent_body(agent))
+        await _warn_about_names(requests, agent, given)
+        await _show(requests, agent.name)
 
-    _run(work, as_json)
+    ask_gateway(work)
 
 
 @command.command("clone")
-@click.argument("name", shell_complete=completes("agents"))
+@_NAME
 @click.argument("new_name")
-@json_option
-@place_options
-def clone(name: str, new_name: str, as_json: bool) -> None:
+def clone(name: str, new_name: str) -> None:
     """Make the agent NEW_NAME, the same as the agent NAME."""
 
     async def work(requests: Requests) -> None:
         await requests.change("POST", f"/api/agents/{segment(name)}/clone", AgentView, {"name": _check_name(new_name)})
-        await _show(requests, new_name, as_json)
+        await _show(requests, new_name)
 
-    _run(work, as_json)
+    ask_gateway(work)
 
 
 @command.command("delete")
-@click.argument("name", shell_complete=completes("agents"))
-@json_option
-@place_options
-def delete(name: str, as_json: bool) -> None:
+@_NAME
+def delete(name: str) -> None:
     """Remove the agent NAME; its sessions go on with the built-in one."""
-
-    async def work(requests: Requests) -> None:
-        moved = (await requests.change("DELETE", f"/api/agents/{segment(name)}", DeletedAgent)).sessions_moved
-        if as_json:
-            print_json({"deleted": name, "sessions_moved": moved})
-        else:
-            sessions = f" {moved} session{'s' if moved != 1 else ''} moved to {GENERAL.name!r}." if moved else ""
-            click.echo(f"The agent {name!r} is deleted.{sessions}")
-
-    _run(work, as_json)
+    moved = change("DELETE", f"/api/agents/{segment(name)}", DeletedAgent).sessions_moved
+    sessions = f" {moved} session{'s' if moved != 1 else ''} moved to {GENERAL.name!r}." if moved else ""
+    print_done({"deleted": name, "sessions_moved": moved}, f"The agent {name!r} is deleted.{sessions}")
 
 
-def _run(work: Callable[[Requests], Awaitable[None]], as_json: bool) -> None:
-    ask_gateway(work, says=not as_json)
-
-
-async def _show(requests: Requests, name: str, as_json: bool) -> None:
+async def _show(requests: Requests, name: str) -> None:
     agent = await find_agent(requests, name)
     selection = await requests.get(f"/api/agents/{segment(name)}/tools", AgentTools)
-    print_agent(agent, selection.tools, as_json)
+    print_agent(agent, selection.tools)
 
 
 # What is changed.
 
 
-def _change(agent: Agent, wanted: Wanted) -> Agent:
-    """Return the agent with every option that the person gave."""
-    if sum((wanted.tools is not None, wanted.all_tools, wanted.no_tools)) > 1:
+def _change(agent: Agent, given: Mapping[str, Any]) -> Agent:
+    """Return the agent with every option that the person gave; one that was left out is None."""
+    chooses_tools = given["tools"] is not None, given["all_tools"], given["no_tools"]
+    if sum(chooses_tools) > 1:
         raise click.UsageError("--tools, --all-tools and --no-tools: one of the three.")
-    if both := set(wanted.enable) & set(wanted.disable):
+    ticked, unticked = given.get("enable", ()), given.get("disable", ())
+    if both := set(ticked) & set(unticked):
         raise click.UsageError(f"--enable and --disable both name {min(both)!r}: one of the two.")
-    for field in ("name", "description", "instructions", "model", "mode"):
-        if (value := getattr(wanted, field)) is not None:
-            agent = structs.replace(agent, **{field: value})
-    if wanted.max_rounds is not None:
-        agent = structs.replace(agent, max_tool_iterations=wanted.max_rounds or None)
-    if wanted.skills is not None:
-        agent = structs.replace(agent, skills=_split(wanted.skills))
-    if wanted.deny is not None:
-        agent = structs.replace(agent, deny=_split(wanted.deny))
-    if wanted.tools is not None or wanted.all_tools or wanted.no_tools:
-        agent = structs.replace(agent, tools=None if wanted.all_tools else _split(wanted.tools or ""))
-    for tool in wanted.disable:
+    texts = ("name", "description", "instructions", "model", "mode")
+    changes = {field: given[field] for field in texts if given.get(field) is not None}
+    changes |= {field: _split(given[field]) for field in ("skills", "deny") if given[field] is not None}
+    if given["max_rounds"] is not None:
+        changes["max_tool_iterations"] = given["max_rounds"] or None
+    if any(chooses_tools):
+        changes["tools"] = None if given["all_tools"] else _split(given["tools"])
+    agent = structs.replace(agent, **changes)
+    for tool in unticked:
         agent = untick_tool(agent, tool)
-    for tool in wanted.enable:
+    for tool in ticked:
         agent = tick_tool(agent, tool)
     return agent
 
@@ -197,21 +152,22 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _split(globs: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(glob.strip() for glob in globs.split(",") if glob.strip()))
+def _split(globs: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(glob.strip() for glob in (globs or "").split(",") if glob.strip()))
 
 
-async def _warn_about_names(requests: Requests, agent: Agent, wanted: Wanted) -> None:
+async def _warn_about_names(requests: Requests, agent: Agent, given: Mapping[str, Any]) -> None:
     """Warn about names that have no effect now. A device or a server may bring such a tool later."""
     selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", AgentTools)
     names = [box.name for box in selection.tools]
-    globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)
+    named = (*_split(given["tools"]), *_split(given["deny"]))
+    globs = (*named, *given.get("enable", ()), *given.get("disable", ()))
     for glob in globs:
         if not any(matches(glob, name) for name in names):
             click.echo(f"Note: {glob!r} names no tool that is here now.{did_you_mean(glob, names)}", err=True)
-    for problem in await _skill_problems(requests, _split(wanted.skills or "")):
+    for problem in await _skill_problems(requests, _split(given["skills"])):
         click.echo(f"Note: {problem}", err=True)
-    if wanted.model:
+    if given["model"]:
         try:
             await requests.get("/api/models/which", ChosenModel, model=agent.model)
         except RemoteRefused as refused:

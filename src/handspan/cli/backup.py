@@ -6,6 +6,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -66,7 +67,7 @@ class BackupReport(Struct, frozen=True):
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 @settings_options
-def command(file: Path, as_json: bool) -> None:
+def command(file: Path) -> None:
     """Save the state (sessions, journal, artifacts, tokens, memory) and your settings and tools in the new FILE.
 
     A gateway may run meanwhile: the database is copied as it is at one moment. The file (.tar.gz) holds keys and
@@ -76,10 +77,8 @@ def command(file: Path, as_json: bool) -> None:
     report = _save(loaded, config_folder(), file)
     text = f"{report.files} files, {render_size(report.bytes)}: {str(file)!r} has them. Keep it safe: it holds keys."
     if not report.database:
-        text += " The database is not in it" + (
-            ": use pg_dump." if loaded.settings.store.url else ": there is none yet."
-        )
-    print_done(report, text, as_json=as_json)
+        text += f" The database is not in it: {'use pg_dump' if loaded.settings.store.url else 'there is none yet'}."
+    print_done(report, text)
 
 
 @click.command("restore")
@@ -87,14 +86,14 @@ def command(file: Path, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Move what is there aside, under a name with the time.")
 @json_option
 @settings_options
-def restore(file: Path, replace: bool, as_json: bool) -> None:
+def restore(file: Path, replace: bool) -> None:
     """Put back what `handspan backup` saved in FILE, into the folders of these settings. No gateway may run there."""
     # On a new computer the settings file comes with the backup.
     state = read_loaded_settings(with_servers=False, may_be_missing=True).settings.state
     with claim_state(state, "End it first: what it has open can't be replaced."):
         report = _put_back(file, state, config_folder(), is_replaced=replace)
     lines = [f"{report.files} files are back in {str(state)!r} and {str(config_folder())!r}.", *report.kept]
-    print_done(report, "\n".join([*lines, "`handspan store check` looks whether all fits together."]), as_json=as_json)
+    print_done(report, "\n".join([*lines, "`handspan store check` looks whether all fits together."]))
 
 
 # Saving.
@@ -106,22 +105,19 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
     if not state.is_dir():
         raise ConfigError(f"There is no state folder {str(state)!r}: name the right one with --state.")
     has_database = not loaded.settings.store.url and (state / _DATABASE).exists()
-    manifest = BackupManifest(
-        _FORM,
-        VERSION,
-        datetime.now(UTC).isoformat(),
-        has_database,
-        settings_file=loaded.file.name if loaded.file else "",
-    )
+    settings = loaded.file.name if loaded.file else ""
+    manifest = BackupManifest(_FORM, VERSION, datetime.now(UTC).isoformat(), has_database, settings_file=settings)
     try:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise HandspanError(f"{str(file)!r} can't be written: {error.strerror}. Name a new file.") from None
+    # A gateway may write meanwhile, so this is about what there is to save.
+    files = [state / _DATABASE, *(path for _, _, path in _files_of_all(loaded, folder))]
     try:
         with (
             os.fdopen(descriptor, "wb") as raw,
             tarfile.open(fileobj=raw, mode="w:gz") as archive,
-            ProgressLine("Saving", _size_of_all(loaded, folder)) as progress,
+            ProgressLine("Saving", sum(path.stat().st_size for path in files if path.exists())) as progress,
         ):
             saved = _fill(_ShownArchive(archive, progress), manifest, loaded, folder, except_for=file.resolve())
     except BaseException:
@@ -150,23 +146,14 @@ def _fill(
 def _files_of_all(loaded: LoadedSettings, folder: Path) -> Iterator[tuple[Path, str, Path]]:
     """Yield every file but the database, with the folder that it is in and the name of that folder in the archive."""
     state = loaded.settings.state
-    own = [folder / name for name in _OF_CONFIG]
-    for root, prefix, tops in ((state, "state", _state_files(state)), (folder, "config", own)):
+    left_out = (_DATABASE, "backup-", _ASIDE)
+    kept = [
+        top for top in sorted(state.iterdir()) if top.name not in _OF_A_PROCESS and not top.name.startswith(left_out)
+    ]
+    for root, prefix, tops in ((state, "state", kept), (folder, "config", [folder / name for name in _OF_CONFIG])):
         yield from ((root, prefix, path) for top in tops for path in _files_below(top))
     if loaded.file:
         yield loaded.file.parent, "config", loaded.file
-
-
-def _size_of_all(loaded: LoadedSettings, folder: Path) -> int:
-    """Return about how many bytes there are to save: a gateway may write meanwhile."""
-    files = [loaded.settings.state / _DATABASE, *(path for _, _, path in _files_of_all(loaded, folder))]
-    return sum(path.stat().st_size for path in files if path.exists())
-
-
-def _state_files(state: Path) -> list[Path]:
-    tops = sorted(state.iterdir())
-    others = (_DATABASE, "backup-", _ASIDE)
-    return [top for top in tops if top.name not in _OF_A_PROCESS and not top.name.startswith(others)]
 
 
 def _files_below(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
@@ -231,8 +218,8 @@ class _CountedFile(io.FileIO):
 
 def _tar_info(name: str, size: int, *, is_program: bool = False) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    mode = 0o700 if is_program else 0o600  # a skill may have scripts
-    info.size, info.mode, info.mtime = size, mode, int(datetime.now(UTC).timestamp())
+    info.size, info.mtime = size, int(time.time())
+    info.mode = 0o700 if is_program else 0o600  # a skill may have scripts
     return info
 
 
@@ -296,7 +283,9 @@ def _read_through(archive: tarfile.TarFile) -> None:
 
 def _move_aside(state: Path, *, is_replaced: bool) -> list[str]:
     """Move what is in the state folder aside, and return where it is. Raises `HandspanError` unless `is_replaced`."""
-    there = [path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS and not _is_aside(path)]
+    there = [
+        path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS and not path.name.startswith(_ASIDE)
+    ]
     if not there:
         return []
     if not is_replaced:
@@ -317,10 +306,6 @@ def _find_aside(state: Path) -> Path:
 
 def _name_aside() -> str:
     return f"{_ASIDE}{datetime.now():%Y%m%d-%H%M%S}"
-
-
-def _is_aside(path: Path) -> bool:
-    return path.name.startswith(_ASIDE)
 
 
 def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:

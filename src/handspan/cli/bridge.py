@@ -37,8 +37,7 @@ _COLUMN: Final = 9
 @click.option("--android/--no-android", default=None, help="Bridge apps on phones, too, through adb.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
 @gateway_options
-@click.pass_context
-def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | None, as_json: bool) -> None:
+def command(pair: str | None, yes: bool, android: bool | None, as_json: bool) -> None:
     """Offer the tools of other apps on this computer to the gateway's agents, until Ctrl-C.
 
     Apps declare themselves by a manifest: `handspan provider list` shows what is found. The gateway is the one that
@@ -46,8 +45,6 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
     or with `handspan questions answer`. With --android (setting `bridge.android`) apps on the phones that adb knows are
     bridged, too.
     """
-    if ctx.invoked_subcommand is not None:
-        return
     settings = read_client_settings()
     remote, _, name = join_gateway(settings, "bridge", "bridge", pair)
     lines = _Lines(sys.stdout, as_json=as_json)
@@ -59,28 +56,28 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
 @click.argument("app")
 @json_option
 @gateway_options
-def disable(app: str, as_json: bool) -> None:
+def disable(app: str) -> None:
     """Bridge the app APP no more; its id is as in `handspan provider list`. A bridge that runs follows at once."""
-    _switch(app, as_json, is_enabled=False)
+    _switch(app, is_enabled=False)
 
 
 @command.command("enable")
 @click.argument("app")
 @json_option
 @gateway_options
-def enable(app: str, as_json: bool) -> None:
+def enable(app: str) -> None:
     """Bridge the app APP again."""
-    _switch(app, as_json, is_enabled=True)
+    _switch(app, is_enabled=True)
 
 
-def _switch(app: str, as_json: bool, *, is_enabled: bool) -> None:
+def _switch(app: str, *, is_enabled: bool) -> None:
     switches = _switches(read_client_settings().state / f"{name_files('bridge', given_url())}.json")
     try:
         switches.set(app, is_enabled=is_enabled)
     except OSError as error:
         raise ConfigError(f"{str(switches.path)!r} can't be written: {error.strerror}.") from None
     text = f"The app {app!r} is {'bridged again' if is_enabled else 'bridged no more'}."
-    print_done({"app": app, "enabled": is_enabled}, text, as_json=as_json)
+    print_done({"app": app, "enabled": is_enabled}, text)
 
 
 def _switches(memory: Path) -> AppSwitches:
@@ -132,6 +129,7 @@ class _Lines(logging.Handler):
         self._as_json = as_json
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print a line of the log, as text or as JSON."""
         text = strip_invisible(record.getMessage())
         if self._as_json:
             line = msgspec.json.encode({"at": record.created, "level": record.levelname.lower(), "text": text}).decode()

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeAlias
 
 import click
@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.edit_arguments import argument_editor
-from handspan.cli.options import completes
+from handspan.cli.files import read_batch
+from handspan.cli.options import agent_option, completes
 from handspan.cli.render import print_broken
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
@@ -66,29 +67,23 @@ class _Record(Struct, frozen=True):
 @click.argument("tool", required=False, shell_complete=completes("tools"))
 @click.argument("arguments", required=False)
 @click.option("--batch", is_flag=True, help='Read lines {"tool": …, "args": {…}} and answer each with a line.')
-@click.option(
-    "--agent",
-    shell_complete=completes("agents"),
-    help="Call as this agent; default: the default agent of the settings.",
-)
+@agent_option("Call as this agent; default: the default agent of the settings.")
 @click.option(
     "--yes",
     is_flag=True,
     help="Answer every question of the gateway with yes. A device still asks its own person, at the device.",
 )
 @click.option("--quiet", is_flag=True, help="Do not show what a tool reports while it runs.")
-@click.option("--json", "_json", is_flag=True, help="The envelope is JSON with or without this.")
+@click.option("--json", is_flag=True, expose_value=False, help="The envelope is JSON with or without this.")
 @place_options
-def command(
-    tool: str | None, arguments: str | None, batch: bool, agent: str | None, yes: bool, quiet: bool, _json: bool
-) -> None:
+def command(tool: str | None, arguments: str | None, batch: bool, agent: str | None, yes: bool, quiet: bool) -> None:
     """Run TOOL with ARGUMENTS, a JSON object ('-' reads it from standard input), and print the result envelope.
 
     The exit code is 0 for a success, 1 when a tool failed, 2 for wrong usage, 130 after Ctrl-C, which cancels the call.
     """
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
-    lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
+    lines = _batch() if batch else iter([(tool or "", _arguments(arguments))])
     show = None if quiet else _show_progress if sys.stderr.isatty() else _show_waiting
 
     def work(requests: Requests) -> Awaitable[int]:
@@ -123,10 +118,6 @@ def _print_envelope(envelope: bytes) -> _Status:
 async def call_once(tool: str, arguments: str, send: SendCall) -> int:
     """Make one call, print its envelope, and return the exit code: as `handspan call` does."""
     return int(_print_envelope(await _get_envelope(tool, _arguments(arguments), send)).status != "success")
-
-
-def _succeeded(task: asyncio.Task[bytes]) -> bool:
-    return not task.cancelled() and task.exception() is None
 
 
 async def _get_envelope(tool: str, arguments: bytes | str, send: SendCall) -> bytes:
@@ -186,6 +177,7 @@ class Calls:
         """Set when a question could not be answered: then no result comes."""
 
         def on_line(line: bytes) -> None:
+            """Take one event of the call's stream: progress, a question, or the result."""
             nonlocal call_id, envelope, waiting
             if not line.startswith(_DATA):
                 return
@@ -197,7 +189,9 @@ class Calls:
                 envelope = bytes(event.result)
             elif event.event in ("question", "pending") and waiting is None:
                 waiting = asyncio.create_task(self._wait(call_id))
-                waiting.add_done_callback(lambda done: None if _succeeded(done) else has_failed.set())
+                waiting.add_done_callback(
+                    lambda done: has_failed.set() if done.cancelled() or done.exception() else None
+                )
 
         streaming = asyncio.ensure_future(self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line))
         failing = asyncio.create_task(has_failed.wait())
@@ -246,18 +240,14 @@ class Calls:
                 asked.add(question.id)
                 answer = await ask_here(question.to_question(), self._questions)
                 given: JsonObject = {"decision": answer.decision, "always": answer.always, "reason": answer.reason}
-                if answer.value is not None:
-                    given["value"] = answer.value
-                if answer.arguments is not None:
-                    given["arguments"] = dict(answer.arguments)
-                await self._give(question.id, given)
-
-    async def _give(self, question_id: str, answer: JsonObject) -> None:
-        try:
-            await self._requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, answer)
-        except RemoteRefused as refused:
-            if refused.status != 404:  # 404: another client answered first, or the question has expired
-                raise
+                arguments = None if answer.arguments is None else dict(answer.arguments)
+                body = {**given, "value": answer.value, "arguments": arguments}
+                path = f"/api/questions/{segment(question.id)}/answer"
+                try:
+                    await self._requests.change("POST", path, AcceptedAnswer, body)
+                except RemoteRefused as refused:
+                    if refused.status != 404:  # 404: another client answered first, or the question has expired
+                        raise
 
 
 def _show_progress(value: Json) -> None:
@@ -293,20 +283,15 @@ def _arguments(given: str | None) -> bytes | str:
     return sys.stdin.buffer.read() if given == "-" else given or "{}"
 
 
-def _batch(lines: Iterable[bytes]) -> Iterator[_Line]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield _read_line(line, number)
-
-
-def _read_line(line: bytes, number: int) -> _Line:
-    """Return the tool and the arguments of a line of a batch, or why it can't be read."""
-    try:
-        match strict_json.parse(line.strip()):
+def _batch() -> Iterator[_Line]:
+    """Yield the tool and the arguments of each line of a batch, or why it can't be read."""
+    for number, asked in read_batch():
+        match asked:
             case {"tool": str(tool), **rest} if not set(rest) - {"args"}:
-                return tool, msgspec.json.encode(rest.get("args", {}))
+                yield tool, msgspec.json.encode(rest.get("args", {}))
+                continue
+            case WireError():
+                wrong = f"can't be read: {asked}"
             case _:
                 wrong = 'has to be an object {"tool": "…", "args": {…}}'
-    except WireError as error:
-        wrong = f"can't be read: {error}"
-    return Failure("invalid_arguments", f"Line {number} {wrong}")
+        yield Failure("invalid_arguments", f"Line {number} {wrong}")

@@ -9,15 +9,15 @@ from typing import Final, get_args
 import click
 import msgspec
 
-from handspan.cli.door import ask_gateway, find_gateway, place_options
-from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time, shorten_line
+from handspan.cli.door import RequestGroup, ask_gateway, fetch, find_gateway
+from handspan.cli.options import completes, is_json
+from handspan.cli.render import print_done, print_line, print_list, render_columns, render_time, shorten_line
 from handspan.cli.requests import RemoteRefused, Requests, find_id, segment
 from handspan.core.errors import ErrorCode, HandspanError
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
-_COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
+_COLUMNS: Final = ("id", "tool", "origin", "agent", "model", "status", "at", "took", "waited")
 _NO_CALLS: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
 """The columns of --follow; `_WIDTHS` are theirs."""
@@ -37,7 +37,7 @@ def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
         raise click.BadParameter(text, param=param) from None
 
 
-@click.group("calls", cls=ListingGroup, invoke_without_command=True)
+@click.group("calls", cls=RequestGroup)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @click.option("--session", default="", shell_complete=completes("sessions"), help="Only calls of this session.")
 @click.option("--tool", default="", shell_complete=completes("tools"), help="Only calls of this tool.")
@@ -51,60 +51,40 @@ def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
 @click.option("--since", default="", callback=_moment, help="Only calls that began then or later.")
 @click.option("--until", default="", callback=_moment, help="Only calls that began earlier.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with each call that ends, until Ctrl-C.")
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **given: str | None) -> None:
-    """List the calls, the last one first: id, tool, origin, agent, status, when, how long, how long for a person."""
-    if ctx.invoked_subcommand is not None:
-        return
+def command(limit: int, follow: bool, **given: str | None) -> None:
+    """List the calls, the last one first: id, tool, origin, agent, model, status, when, how long it took and waited."""
     filters = {name: value or "" for name, value in given.items()}
     if follow:
-        _follow(filters, limit, as_json)
+        _follow(filters, limit)
         return
-    query = {"limit": str(limit), **filters}
-    found = ask_gateway(lambda requests: requests.get("/api/calls", CallPage, **query), says=not as_json)
-    if as_json:
-        print_json(found.calls)
-        return
-    rows = [
-        (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at, seconds=True), *_times(call))
-        for call in found.calls
-    ]
-    print_rows(_COLUMNS, rows, _NO_CALLS, short_ids=True)
+    print_list(
+        _COLUMNS,
+        fetch("/api/calls", CallPage, **filters, limit=str(limit)).calls,
+        lambda one: (one.id, one.tool, one.origin, one.agent, one.model, one.status, *_times(one)),
+        _NO_CALLS,
+        short_ids=True,
+    )
 
 
 @command.command("timings")
 @click.option("--session", default="", help="Only calls of this session.")
 @click.option("--tool", default="", help="Only calls of this tool.")
-@json_option
-@place_options
-def timings(session: str, tool: str, as_json: bool) -> None:
+def timings(session: str, tool: str) -> None:
     """List how long tools take, over all calls of the journal: half of the calls and 95 of 100 took no longer."""
-    query = {"session": session, "tool": tool}
-    found = ask_gateway(lambda requests: requests.get("/api/calls/timings", TimingList, **query), says=not as_json)
-    if as_json:
-        print_json(found.tools)
-        return
-    rows = [
-        (one.tool, str(one.calls), str(one.failed), describe_seconds(one.p50), describe_seconds(one.p95))
-        for one in found.tools
-    ]
-    print_rows(("tool", "calls", "failed", "p50", "p95"), rows, _NO_CALLS)
+    print_list(
+        ("tool", "calls", "failed", "p50", "p95"),
+        fetch("/api/calls/timings", TimingList, session=session, tool=tool).tools,
+        lambda one: (one.tool, one.calls, one.failed, describe_seconds(one.p50), describe_seconds(one.p95)),
+        _NO_CALLS,
+    )
 
 
 @command.command("show")
 @click.argument("call_id", metavar="ID")
-@json_option
-@place_options
-def show(call_id: str, as_json: bool) -> None:
+def show(call_id: str) -> None:
     """Print all that is known of the call ID: who called what, with which arguments, and its result."""
-    record = ask_gateway(lambda requests: _find_call(requests, call_id), says=not as_json)
-    if as_json:
-        print_json(record)
-        return
-    for line in _lines(record):
-        click.echo(line)
+    record = ask_gateway(lambda requests: _find_call(requests, call_id))
+    print_done(record, "\n".join(_lines(record)))
 
 
 async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
@@ -119,15 +99,16 @@ async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
 
 def _lines(call: CallRecordView) -> Iterator[str]:
     """Yield all that is known of a call, as lines for a terminal."""
-    took, waited = _times(call)
+    at, took, waited = _times(call)
     facts = {
         "call": call.id,
         "tool": f"{call.tool} {call.version}".rstrip(),
         "origin": call.origin,
         "agent": call.agent,
+        "model": f"{call.model}, in place of {call.in_place_of}: {call.reason}" if call.in_place_of else call.model,
         "session": call.session,
         "status": call.status,
-        "at": render_time(call.at, seconds=True),
+        "at": at,
         "took": f"{took}{f', and {waited} for a person' if waited else ''}",
         "expires": "" if call.expires_at is None else render_time(call.expires_at),
     }
@@ -141,9 +122,10 @@ def _lines(call: CallRecordView) -> Iterator[str]:
         yield strip_invisible(f"{render_time(note.at, seconds=True)}  {note.text}")
 
 
-def _times(call: ListedCall | CallRecordView) -> tuple[str, str]:
-    """Return how long the call took, and how long it waited for a person."""
-    return describe_seconds(call.duration), f"{call.waited:.0f} s" if call.waited else ""
+def _times(call: ListedCall | CallRecordView) -> tuple[str, str, str]:
+    """Return when the call began, how long it took, and how long it waited for a person."""
+    waited = f"{call.waited:.0f} s" if call.waited else ""
+    return render_time(call.at, seconds=True), describe_seconds(call.duration), waited
 
 
 def _indent(value: Json) -> str:
@@ -154,18 +136,23 @@ def _indent(value: Json) -> str:
 # Calls as they end.
 
 
-def _follow(filters: dict[str, str], limit: int, as_json: bool) -> None:
-    if find_gateway(says=False) is None:
+def _follow(filters: dict[str, str], limit: int) -> None:
+    if find_gateway(is_silent=True) is None:
         raise HandspanError("No gateway is running, so there is nothing to follow: `handspan serve` starts one.")
-    if not as_json:
+    if not is_json():
         print_line(_followed_line(_FOLLOWED))
-    ask_gateway(lambda requests: _print_ended(requests, filters, limit, as_json), says=False)
+    ask_gateway(lambda requests: _print_ended(requests, filters, limit), is_silent=True)
 
 
-async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, as_json: bool) -> None:
+async def _print_ended(requests: Requests, filters: dict[str, str], limit: int) -> None:
     """Print the last calls, then each one that ends. An event only says that calls changed; the first comes at once."""
     changed, printed = asyncio.Event(), set[str]()
-    following = asyncio.create_task(requests.follow("/api/live", lambda line: _note_change(line, changed)))
+
+    def on_line(line: bytes) -> None:
+        if line.strip() in (b"event: ready", b"event: calls"):
+            changed.set()
+
+    following = asyncio.create_task(requests.follow("/api/live", on_line))
     try:
         while not following.done():
             await asyncio.wait(
@@ -177,28 +164,19 @@ async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, 
             for call in reversed(page.calls):
                 if call.id not in printed and (call.status != "open" or filters["status"] == "open"):
                     printed.add(call.id)
-                    _print_followed(call, as_json)
+                    _print_followed(call)
         await following
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
 
-def _note_change(line: bytes, changed: asyncio.Event) -> None:
-    """Set `changed` for a line of the stream that says that calls changed."""
-    if line.strip() in (b"event: ready", b"event: calls"):
-        changed.set()
-
-
-def _print_followed(call: ListedCall, as_json: bool) -> None:
-    if as_json:
+def _print_followed(call: ListedCall) -> None:
+    if is_json():
         click.echo(escape_invisible(msgspec.json.encode(call).decode()))
     else:
-        print_line(
-            _followed_line(
-                (render_time(call.at, seconds=True), call.tool, call.status, *_times(call), call.agent, call.id)
-            )
-        )
+        at, *times = _times(call)
+        print_line(_followed_line((at, call.tool, call.status, *times, call.agent, call.id)))
 
 
 def _followed_line(cells: tuple[str, ...]) -> str:

@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from handspan.cli.door import find_gateway, place_options
+from handspan.cli.door import RequestCommand, find_gateway, request_options
 from handspan.cli.options import CommandGroup, config_folder, json_option, read_loaded_settings, settings_options
-from handspan.cli.render import print_done, print_json, print_rows
+from handspan.cli.render import print_as_json, print_done, print_rows
 from handspan.config.example import example_file
 from handspan.config.listing import setting_rows, shorten_keys
 from handspan.config.load import load_with_sources
-from handspan.config.settings import Settings, StoreSettings
+from handspan.config.settings import Settings
+from handspan.config.store_settings import StoreSettings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 from handspan.gateway.app import App
@@ -23,35 +24,30 @@ from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
 @click.group("config", cls=CommandGroup, invoke_without_command=True)
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@request_options
+def command() -> None:
     """Print every setting, its value and its source: those of the gateway that runs, else those of this command.
 
     Keys and passwords are shown as '…'.
     """
-    if ctx.invoked_subcommand is None:
-        _show((), as_json)
+    _show(())
 
 
-@command.command("show")
+@command.command("show", cls=RequestCommand)
 @click.argument("keys", metavar="[KEY]…", nargs=-1)
-@json_option
-@place_options
-def show(keys: tuple[str, ...], as_json: bool) -> None:
+def show(keys: tuple[str, ...]) -> None:
     """Print every setting with its value and its source, or only those below each KEY, such as tools.sandbox."""
-    _show(keys, as_json)
+    _show(keys)
 
 
-def _show(keys: tuple[str, ...], as_json: bool) -> None:
-    remote = find_gateway(says=not as_json)
+def _show(keys: tuple[str, ...]) -> None:
+    """Print these settings, or all: value and source."""
+    remote = find_gateway()
     shown = _read_here() if remote is None else remote.get("/api/settings", SettingsInForce)
-    rows = [row for row in shown.settings if not keys or any(_is_below(row.key, key) for key in keys)]
+    rows = [row for row in shown.settings if not keys or any(f"{row.key}.".startswith(f"{key}.") for key in keys)]
     if not rows:
         raise click.UsageError(f"There is no setting {', '.join(keys)}: `handspan config show` lists all.")
-    if as_json:
-        print_json(msgspec.structs.replace(shown, settings=rows))
+    if print_as_json(msgspec.structs.replace(shown, settings=rows)):
         return
     click.echo(f"File: {shown.file or 'none'}")
     for line in describe_changes(shown):
@@ -62,18 +58,18 @@ def _show(keys: tuple[str, ...], as_json: bool) -> None:
 @command.command("path")
 @json_option
 @settings_options
-def path(as_json: bool) -> None:
+def path() -> None:
     """Print the path of the settings file; of the usual one if there is none yet."""
     loaded = read_loaded_settings()
     file = loaded.file or config_folder() / "config.toml"
-    print_done({"file": str(file), "exists": loaded.file is not None}, str(file), as_json=as_json)
+    print_done({"file": str(file), "exists": loaded.file is not None}, str(file))
 
 
 @command.command("check")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @json_option
 @settings_options
-def check(file: Path | None, as_json: bool) -> None:
+def check(file: Path | None) -> None:
     """Say whether the settings, or those of FILE, can be used. Exit code 1: they can't, with every reason.
 
     Keys are looked for in the environment of this command; folders are tried and left as they are. Names of tools are
@@ -86,7 +82,7 @@ def check(file: Path | None, as_json: bool) -> None:
         raise ConfigError("\n".join(["The settings can't be used:", *(f"- {problem}" for problem in problems)]))
     text = f"{loaded.file}: no error." if loaded.file else "There is no settings file, and no error elsewhere."
     answer = {"file": None if loaded.file is None else str(loaded.file), "ok": True}
-    print_done(answer, text, as_json=as_json)
+    print_done(answer, text)
 
 
 @command.command("example")
@@ -109,24 +105,14 @@ def describe_changes(shown: SettingsInForce) -> list[str]:
     """Return what the settings file says that is not in force, and how to apply it."""
     if shown.problem:
         return [f"changed since start, and can't be used: {shown.problem}"]
-    lines = []
-    if shown.reloadable:
-        lines.append(f"changed since start; `handspan reload` applies {', '.join(shorten_keys(shown.reloadable))}")
-    if shown.needs_restart:
-        lines.append(
-            f"changed since start; restart the gateway to apply {', '.join(shorten_keys(shown.needs_restart))}"
-        )
-    return lines
-
-
-def _is_below(key: str, wanted: str) -> bool:
-    return key == wanted or key.startswith(f"{wanted}.")
+    changes = (("`handspan reload` applies", shown.reloadable), ("restart the gateway to apply", shown.needs_restart))
+    return [f"changed since start; {how} {', '.join(shorten_keys(keys))}" for how, keys in changes if keys]
 
 
 def _read_here() -> SettingsInForce:
     loaded = read_loaded_settings()
     rows = [SettingView(*row) for row in setting_rows(loaded)]
-    return SettingsInForce(None if loaded.file is None else str(loaded.file), False, rows)
+    return SettingsInForce(None if loaded.file is None else str(loaded.file), is_changed=False, settings=rows)
 
 
 def _render(value: Json) -> str:

@@ -14,20 +14,18 @@ _act: Final[ContextVar[Act | None]] = ContextVar("_act", default=None)
 """What Ctrl-C does now; None outside of every block."""
 
 
-def run_until_done(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's work in an event loop. Ctrl-C cancels it and raises `KeyboardInterrupt`."""
-    try:
-        return asyncio.run(_cancel_on_ctrl_c(work))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+async def until_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a command's work. Ctrl-C cancels the work, and raises `KeyboardInterrupt`.
 
-
-async def _cancel_on_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work; Ctrl-C cancels it. asyncio's own way misses a Ctrl-C that comes just before the loop waits."""
+    asyncio's own way misses a Ctrl-C that comes just before the loop waits.
+    """
     task = asyncio.current_task()
     assert task is not None
     with hear_ctrl_c(task.cancel):
-        return await work
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 @contextlib.contextmanager

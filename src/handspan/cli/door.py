@@ -1,5 +1,6 @@
 """The gateway that a command asks: one that runs, else one that is opened inside this process."""
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -12,11 +13,19 @@ import click
 import msgspec
 
 from handspan.cli import late
-from handspan.cli.ctrl_c import run_until_done
-from handspan.cli.options import read_place, settings_options
-from handspan.cli.requests import Requests
+from handspan.cli.ctrl_c import until_ctrl_c
+from handspan.cli.options import (
+    ListingGroup,
+    given_options,
+    is_json,
+    json_option,
+    kept_option,
+    read_place,
+    settings_options,
+)
+from handspan.cli.requests import Method, Requests
 from handspan.cli.running import find_running
-from handspan.cli.trust import CA, certificate_of, named_tls, own_tls, read_certificate
+from handspan.cli.trust import CA, named_tls, own_tls, read_certificate
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, HandspanError
 
@@ -41,51 +50,90 @@ def gateway_options(function: F) -> F:
         ("token", f"A token of the gateway; {_TOKEN} says it where no other user sees it."),
         ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
     ):
-        function = click.option(f"--{name}", expose_value=False, callback=_keep, help=text)(function)
+        function = kept_option(name, help=text)(function)
     return settings_options(function)
 
 
 def place_options(function: F) -> F:
     """Let a command take the options of `gateway_options`, and --embedded."""
-    text = "Do it in this process, even if a gateway runs."
-    option = click.option("--embedded", is_flag=True, expose_value=False, callback=_keep, help=text)
+    option = kept_option("embedded", is_flag=True, help="Do it in this process, even if a gateway runs.")
     return gateway_options(option(function))
 
 
-def _keep(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
-    """Keep the value of an option for `_given_options`."""
-    if value:
-        _given_options(ctx)[str(param.name)] = value
+def request_options(function: F) -> F:
+    """Let a command take the options of `place_options`, and --json."""
+    return json_option(place_options(function))
 
 
-def _given_options(ctx: click.Context) -> dict[str, Any]:
-    given: dict[str, Any] = ctx.find_root().ensure_object(dict)
-    return given
+_REQUEST_PARAMS: Final = click.command("")(request_options(lambda: None)).params
+
+
+class RequestCommand(click.Command):
+    """A command that asks the gateway: it takes the options of `request_options`."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params += _REQUEST_PARAMS
+
+
+class RequestGroup(ListingGroup):
+    """A group that lists what the gateway has. It and its commands take the options of `request_options`."""
+
+    command_class = RequestCommand
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params += _REQUEST_PARAMS
 
 
 def is_embedded() -> bool:
     """Whether --embedded is given."""
-    return bool(_given_options(click.get_current_context()).get("embedded"))
+    return "embedded" in given_options()
 
 
 def given_url() -> str:
     """Return the address of --url or its variable; empty without one."""
-    return str(_given_options(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
+    return _given_value("url", _URL)
 
 
-def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
+def given_token() -> str:
+    """Return the token of --token or its variable; empty without one."""
+    return _given_value("token", _TOKEN)
+
+
+def given_certificate() -> str:
+    """Return the certificate of --ca or its variable, as PEM; empty without one."""
+    file = _given_value("ca", CA)
+    return read_certificate(file) if file else ""
+
+
+def _given_value(option: str, variable: str) -> str:
+    return str(given_options().get(option) or os.environ.get(variable, ""))
+
+
+def fetch(path: str, form: type[T], **query: str) -> T:
+    """Return what the gateway has at this path, read as `form`."""
+    return ask_gateway(lambda requests: requests.get(path, form, **query))
+
+
+def change(method: Method, path: str, form: type[T], body: object = None) -> T:
+    """Change something at the gateway, and return its answer, read as `form`."""
+    return ask_gateway(lambda requests: requests.change(method, path, form, body))
+
+
+def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, is_silent: bool = False) -> T:
     """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
-    return ask_at(find_gateway(says=says), work)
+    return ask_at(find_gateway(is_silent=is_silent), work)
 
 
 def ask_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
     """Run `work` at this gateway, or at one inside this process if it is None, and return its result."""
-    return run_until_done(_work_at(remote, work))
 
+    async def run() -> T:
+        async with open_requests(remote) as requests:
+            return await work(requests)
 
-async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
-    async with open_requests(remote) as requests:
-        return await work(requests)
+    return asyncio.run(until_ctrl_c(run()))
 
 
 def open_requests(remote: "Remote | None", *, model: str = "") -> AbstractAsyncContextManager[Requests]:
@@ -96,24 +144,29 @@ def open_requests(remote: "Remote | None", *, model: str = "") -> AbstractAsyncC
     return late.inside.open_inside(model)
 
 
-def find_gateway(*, says: bool = True) -> "Remote | None":
-    """Return the gateway to use, or None for this process. With `says`, standard error names it."""
-    given = _given_options(click.get_current_context())
+def find_gateway(*, is_silent: bool = False) -> "Remote | None":
+    """Return the gateway to use, or None for this process. Standard error names it, unless --json is given."""
+    remote, words = _find_with_words()
+    if not (is_silent or is_json()):
+        say_aside(f"({words})")
+    return remote
+
+
+def _find_with_words() -> "tuple[Remote | None, str]":
+    """Return the gateway to use and a few words about it."""
+    given = given_options()
     if is_embedded():
         if given.get("url") or given.get("token"):
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
-        _say("(embedded)", says)
-        return None
+        return None, "embedded"
     settings = read_place()
     remote = named_gateway() or running_gateway(settings, may_embed=True)
-    if remote is None:
-        if given.get("token"):
-            raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
-        _say("(no gateway is running: embedded)", says)
-        return None
-    more = "; --config: its own" if "config" in given else ""
-    _say(f"(gateway {remote.url}{more}{_check_workspace(remote, settings)})", says)
-    return remote
+    if remote is not None:
+        more = "; --config: its own" if "config" in given else ""
+        return remote, f"gateway {remote.url}{more}{_check_workspace(remote, settings)}"
+    if given.get("token"):
+        raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
+    return None, "no gateway is running: embedded"
 
 
 def _check_workspace(remote: "Remote", settings: Settings) -> str:
@@ -124,19 +177,13 @@ def _check_workspace(remote: "Remote", settings: Settings) -> str:
     own = remote.workspace
     if own and os.path.realpath(own) == os.path.realpath(settings.workspace):
         return ""
-    if "workspace" not in _given_options(click.get_current_context()):
+    if "workspace" not in given_options():
         return f"; its workspace is {own!r}" if own else ""
     raise click.UsageError(
         f"--workspace: the gateway at {remote.url} works in {repr(own) if own else 'a workspace of its own'}, and a "
         "command can't change that. Leave it out, use --embedded, or start a gateway for this folder: "
         "`handspan serve --workspace FOLDER --state ANOTHER_FOLDER`."
     )
-
-
-def given_certificate() -> str:
-    """Return the certificate of --ca or its variable, as PEM; empty without one."""
-    file = str(_given_options(click.get_current_context()).get("ca") or os.environ.get(CA, ""))
-    return read_certificate(file) if file else ""
 
 
 def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
@@ -156,10 +203,10 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
     return remote
 
 
-def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspace: str = "") -> "Remote":
-    """Return the gateway at this address. The end of the command closes the connection to it."""
+def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, **found: Any) -> "Remote":
+    """Return the gateway at this address, with what else was found. The end of the command closes the connection."""
     try:
-        remote = late.remote.Remote(url, token, tls, workspace)
+        remote = late.remote.Remote(url, token, tls, **found)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
     if (context := click.get_current_context(silent=True)) is not None:  # None on a thread that finds it again
@@ -167,44 +214,33 @@ def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspa
     return remote
 
 
-def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
-    """Return the gateway that serves the state folder; None when there is none."""
-    return _find_running(settings, given_token(), may_embed)
+def running_gateway(settings: Settings, token: str | None = None, *, may_embed: bool = False) -> "Remote | None":
+    """Return the gateway that serves the state folder; None when there is none.
 
-
-def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | None":
-    """Return the gateway that serves the state folder. `given`: the token of the options.
-
-    It reads no options itself, so that `find_again` works on any thread.
+    `token`: None for that of the options. With a token no option is read, so that `find_again` works on any thread.
     """
+    given = given_token() if token is None else token
     running = find_running(settings.state)
     if running is None:
         return None
-    token = given or running.token
-    if not token:
+    if not (given or running.token):
         raise ConfigError(
             f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token"
             f"{', or use --embedded' if may_embed else ''}."
         )
     try:
-        tls = own_tls(certificate_of(settings))
+        tls = own_tls(settings)
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
-    remote = remote_at(running.url, token, tls, running.workspace)
-    remote.state = "" if given else str(settings.state)
-    remote.search_path = running.search_path
-    remote.find_again = lambda: _find_running(settings, given, may_embed)
-    return remote
-
-
-def given_token() -> str:
-    """Return the token of --token or its variable; empty without one."""
-    return str(_given_options(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
-
-
-def _say(words: str, says: bool) -> None:
-    if says:
-        say_aside(words)
+    return remote_at(
+        running.url,
+        given or running.token,
+        tls,
+        workspace=running.workspace,
+        state="" if given else str(settings.state),
+        search_path=running.search_path,
+        find_again=lambda: running_gateway(settings, given, may_embed=may_embed),
+    )
 
 
 class _ChangedSettings(msgspec.Struct, frozen=True):

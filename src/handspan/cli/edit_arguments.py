@@ -23,6 +23,7 @@ def argument_editor(requests: Requests) -> EditArguments:
     """Return a function that lets the person at this terminal edit arguments: in an editor, or by typing them anew."""
 
     async def edit(question: Question, prompt: Callable[[str], Awaitable[str]]) -> JsonObject | None:
+        """Let the person edit the arguments until they are valid. Return None if the person gives up."""
         check = await argument_check(requests, question.tool)
         if not is_simple_terminal():
             text = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
@@ -48,6 +49,7 @@ async def argument_check(requests: Requests, tool: str) -> Callable[[str], JsonO
     validator = None if schema is None else Validator(schema)
 
     def check(typed: str) -> JsonObject:
+        """Return the arguments in this text. Raises `InvalidAnswer` when they do not fit the tool."""
         try:
             given = strict_json.parse(typed)
         except WireError as error:

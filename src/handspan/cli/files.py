@@ -1,6 +1,7 @@
 """What commands read from files and write to them: JSON, messages, tools."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,16 @@ def read_json(given: str) -> Json:
         raise click.UsageError(f"{what} can't be read: {error}") from None
 
 
+def read_batch() -> Iterator[tuple[int, Json | WireError]]:
+    """Yield each line of standard input that is not empty: its number, and its JSON or why it can't be read."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if text := line.strip():
+            try:
+                yield number, strict_json.parse(text)
+            except WireError as error:
+                yield number, error
+
+
 def write_new_file(file: Path, content: bytes) -> None:
     """Write a file that is not there yet. Raises `HandspanError` when that is not possible."""
     try:
@@ -44,15 +55,13 @@ def write_new_file(file: Path, content: bytes) -> None:
 def as_messages(value: Json) -> list[Message]:
     """Return a conversation: a list of our messages, where a text alone is what a person says."""
     items = value if isinstance(value, list) else [value]
-    plain = [_user_message(item) if isinstance(item, str) else item for item in items]
+    plain: list[Json] = [
+        {"type": "user", "parts": [{"type": "text", "text": item}]} if isinstance(item, str) else item for item in items
+    ]
     try:
         return msgspec.convert(plain, list[Message])
     except msgspec.ValidationError as error:
         raise click.UsageError(f"The messages can't be read: {error}") from None
-
-
-def _user_message(text: str) -> Json:
-    return {"type": "user", "parts": [{"type": "text", "text": text}]}
 
 
 def as_specs(value: Json) -> list[ToolSpec]:
@@ -70,9 +79,7 @@ def _as_spec(item: Json) -> Json:
         return item
     given = item["function"] if isinstance(item.get("function"), dict) else item
     assert isinstance(given, dict)
-    schemas = [given[key] for key in ("parameters", "inputSchema", "input_schema") if given.get(key) is not None]
-    spec: JsonObject = {
-        "description": given.get("description") or "",
-        "parameters": next(iter(schemas), _NO_PARAMETERS),
-    }
+    schemas = (given.get(key) for key in ("parameters", "inputSchema", "input_schema"))
+    parameters = next((schema for schema in schemas if schema is not None), _NO_PARAMETERS)
+    spec: JsonObject = {"description": given.get("description") or "", "parameters": parameters}
     return {**spec, "name": given["name"]} if "name" in given else spec

@@ -31,7 +31,7 @@ def ask(
 ) -> HttpAnswer:
     """Send one request and return the answer. A request with a token goes only to a trusted certificate."""
     try:
-        connection = _connection(url, seconds, tls or _tls(has_token="Authorization" in (headers or {})))
+        connection = connect(url, seconds, tls, trusts_all="Authorization" not in (headers or {}))
     except ValueError as error:
         return HttpAnswer(0, problem=f"{url!r} is no address: {error}")
     try:
@@ -46,19 +46,18 @@ def ask(
         connection.close()
 
 
-def _connection(url: str, seconds: float, tls: ssl.SSLContext) -> HTTPConnection:
+def connect(url: str, seconds: float, tls: ssl.SSLContext | None = None, *, trusts_all: bool = False) -> HTTPConnection:
+    """Return a connection to this address, not open yet. Raises `ValueError` when it is no address.
+
+    `tls` replaces what this computer trusts; `trusts_all`: without it, any certificate is accepted.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it must begin with http:// or https://")
     if parts.scheme == "http":
         return HTTPConnection(parts.hostname, parts.port or 80, timeout=seconds)
+    if tls is None:
+        tls = ssl.create_default_context()
+        if trusts_all:
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     return HTTPSConnection(parts.hostname, parts.port or 443, timeout=seconds, context=tls)
-
-
-def _tls(*, has_token: bool) -> ssl.SSLContext:
-    """Return TLS for a request. Without a token to protect, any certificate is accepted."""
-    context = ssl.create_default_context()
-    if not has_token:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

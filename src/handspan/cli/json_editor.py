@@ -12,7 +12,7 @@ from typing import Final
 from prompt_toolkit import PromptSession
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.validation import ValidationError, Validator
 
@@ -74,17 +74,14 @@ class _Check(Validator):
 
 
 def _bindings(*, has_program: bool) -> KeyBindings:
+    """Return the keys: Enter is done, Escape Enter a new line, Ctrl-C gives up; Ctrl-X Ctrl-E opens another editor."""
     keys = KeyBindings()
     keys.add("enter")(lambda event: event.current_buffer.validate_and_handle())
     keys.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
     keys.add("c-c")(lambda event: event.app.exit(exception=KeyboardInterrupt))
     if has_program:
-        keys.add("c-x", "c-e")(_leave)
+        keys.add("c-x", "c-e")(lambda event: event.app.exit(exception=_ElsewhereError))
     return keys
-
-
-def _leave(event: KeyPressEvent) -> None:
-    event.app.exit(exception=_ElsewhereError)
 
 
 async def _edit_elsewhere(program: str, text: str) -> str:

@@ -16,6 +16,7 @@ def render_error(error: HandspanError | click.ClickException) -> str:
 
 
 def _code_of(error: HandspanError | click.ClickException) -> str:
+    """Return the code of this error, as REST names it."""
     match error:
         case click.ClickException():
             return "usage"

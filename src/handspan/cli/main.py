@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "artifacts": ("handspan.cli.artifacts", "List stored images, files and large results, get and add them."),
     "backup": ("handspan.cli.backup", "Put everything that must last into one file."),
     "bridge": ("handspan.cli.bridge", "Offer the tools of other apps on this computer to agents."),
+    "budget": ("handspan.cli.budget", "See how much models may cost and what is left; add money for today."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
     "channels": ("handspan.cli.channels", "See the ways to people, try one, let a person write to your agents."),
@@ -62,6 +63,7 @@ class _Commands(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name. Only now is its module loaded."""
         if cmd_name not in COMMANDS:
             return None
         gc.disable()  # nothing that is loaded here becomes garbage: looking for it is a tenth of the time
@@ -72,14 +74,6 @@ class _Commands(click.Group):
             gc.freeze()  # later collections skip these objects
             gc.enable()
         return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. After Ctrl-C the exit code is 130, as in shells."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            ctx.exit(130)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -122,8 +116,9 @@ def main() -> None:
         if not _print_as_json(error):
             _print_error(f"handspan: {error}")
         code = 1
-    except click.Abort as abort:  # Ctrl-C, or no more input, where a question was asked
-        click.echo("Aborted.", err=True)
+    except click.Abort as abort:  # Ctrl-C, or no more input
+        if not isinstance(abort.__cause__, KeyboardInterrupt):  # else click has ended the line, and that is enough
+            click.echo("Aborted.", err=True)
         code = 130 if isinstance(abort.__context__, KeyboardInterrupt) else 1
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()

@@ -1,19 +1,28 @@
 """`handspan mcp`: MCP servers whose tools agents can use; and our tools for other MCP clients (SPEC C, U2)."""
 
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 
-from handspan.cli import mcp_login
 from handspan.cli.call import call_once
-from handspan.cli.door import ask_at, ask_gateway, find_gateway, place_options, say_aside
+from handspan.cli.door import (
+    RequestGroup,
+    ask_at,
+    ask_gateway,
+    change,
+    fetch,
+    find_gateway,
+    place_options,
+    say_aside,
+)
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.mcp_import import import_servers
+from handspan.cli.mcp_login import login, logout
 from handspan.cli.mcp_program import full_path, name_command
-from handspan.cli.options import ListingGroup, json_option
-from handspan.cli.render import print_done, print_json, print_rows
+from handspan.cli.options import is_json
+from handspan.cli.render import print_as_json, print_done, print_rows
 from handspan.cli.requests import Requests, segment
 from handspan.core.names import outside_name
 from handspan.core.values import Json, encode
@@ -30,40 +39,16 @@ from handspan.wire.rest.mcp import (
 _NO_SERVERS: Final = "No MCP server yet: `handspan mcp add NAME -- COMMAND` or `handspan mcp add NAME URL` adds one."
 
 
-@click.group("mcp", cls=ListingGroup, invoke_without_command=True)
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@click.group("mcp", cls=RequestGroup)
+def command() -> None:
     """List the MCP servers: state, number of tools, how each is reached."""
-    if ctx.invoked_subcommand is None:
-        _print_servers(ask_gateway(_list, says=not as_json).servers, as_json=as_json)
-
-
-command.add_command(serve)
-command.add_command(config)
-command.add_command(import_servers)
-command.add_command(mcp_login.login)
-command.add_command(mcp_login.logout)
-
-
-@command.command("list")
-@json_option
-@place_options
-def list_servers(as_json: bool) -> None:
-    """List the MCP servers: state, number of tools, how each is reached."""
-    _print_servers(ask_gateway(_list, says=not as_json).servers, as_json=as_json)
-
-
-async def _list(requests: Requests) -> McpServerList:
-    return await requests.get("/api/mcp", McpServerList)
-
-
-def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
-    if as_json:
-        print_json(servers)
+    servers = fetch("/api/mcp", McpServerList).servers
+    if print_as_json(servers):
         return
-    rows = [(one.name, _state(one), str(len(one.tools)), one.where, one.node) for one in servers]
+    rows = [
+        (one.name, f"{one.status}{', hidden' if one.internal_only else ''}", len(one.tools), one.where, one.node)
+        for one in servers
+    ]
     columns = ("name", "state", "tools", "where", "node")
     shown = len(columns) if any(one.node for one in servers) else len(columns) - 1
     print_rows(columns[:shown], [row[:shown] for row in rows], _NO_SERVERS)
@@ -75,13 +60,13 @@ def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
             click.echo(f"{one.name}: {_describe_waiting(one)}", err=True)
 
 
+for other in (serve, config, import_servers, login, logout):
+    command.add_command(other)
+
+
 def _describe_waiting(server: McpServerView) -> str:
     names = ", ".join(server.waiting)
     return f"new or changed, and not accepted yet: {names}. Accept them: handspan mcp trust {server.name}"
-
-
-def _state(server: McpServerView) -> str:
-    return f"{server.status}, hidden" if server.internal_only else server.status
 
 
 @command.command("add")
@@ -93,18 +78,8 @@ def _state(server: McpServerView) -> str:
 @click.option("--client-secret", default="", help="The secret of that id: env:NAME or file:PATH.")
 @click.option("--internal", is_flag=True, help="Hide its tools until a skill names them.")
 @click.option("--trusted", is_flag=True, help="Take changed tool definitions without asking.")
-@json_option
-@place_options
 def add(
-    name: str,
-    program: tuple[str, ...],
-    variables: tuple[str, ...],
-    headers: tuple[str, ...],
-    client_id: str,
-    client_secret: str,
-    internal: bool,
-    trusted: bool,
-    as_json: bool,
+    name: str, program: tuple[str, ...], variables: tuple[str, ...], headers: tuple[str, ...], **given: Any
 ) -> None:
     """Add the MCP server NAME, or change it. PROGRAM is a command line after `--`, or the address of a server.
 
@@ -115,7 +90,7 @@ def add(
     url = program[0] if program[0].startswith(("http://", "https://")) else ""
     if url and len(program) > 1:
         raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
-    remote = find_gateway(says=not as_json)
+    remote = find_gateway()
     env = {key: full_path(value, finds_names=False) for key, value in _pairs(variables).items()}
     command, *args = [""] if url else name_command(program, env, remote)
     server = NewMcpServer(
@@ -124,14 +99,14 @@ def add(
         env=env,
         url=url,
         headers=_pairs(headers),
-        oauth=NewMcpOauth(client_id, client_secret),
-        internal_only=internal,
-        trusted=trusted,
+        oauth=NewMcpOauth(given["client_id"], given["client_secret"]),
+        internal_only=given["internal"],
+        trusted=given["trusted"],
     )
-    if not as_json:
+    if not is_json():
         say_aside(f"Connects to {name!r}, which may take a while …")
     added = ask_at(remote, lambda requests: _add(requests, name, server))
-    print_done(added, _describe(added), as_json=as_json)
+    print_done(added, _describe(added))
     if added.status != "ready":
         text = f"It is stored, and the gateway tries it again. To remove it: handspan mcp remove {name}"
         click.echo(text, err=True)
@@ -162,40 +137,31 @@ def _describe(server: McpServerView) -> str:
 
 @command.command("remove")
 @click.argument("name")
-@json_option
-@place_options
-def remove(name: str, as_json: bool) -> None:
+def remove(name: str) -> None:
     """Stop the MCP server NAME and forget it."""
-    path = f"/api/mcp/{segment(name)}"
-    gone = ask_gateway(lambda requests: requests.change("DELETE", path, RemovedMcpServer), says=not as_json)
-    print_done(gone, f"The MCP server {gone.name!r} is removed.", as_json=as_json)
+    gone = change("DELETE", f"/api/mcp/{segment(name)}", RemovedMcpServer)
+    print_done(gone, f"The MCP server {gone.name!r} is removed.")
 
 
 @command.command("test")
 @click.argument("name")
-@json_option
-@place_options
-def test(name: str, as_json: bool) -> None:
+def test(name: str) -> None:
     """Connect to the MCP server NAME and list its tools."""
-    path = f"/api/mcp/{segment(name)}/test"
-    found = ask_gateway(lambda requests: requests.change("POST", path, McpServerView), says=not as_json)
-    print_done(found, _describe(found), as_json=as_json)
+    found = change("POST", f"/api/mcp/{segment(name)}/test", McpServerView)
+    print_done(found, _describe(found))
     if found.status != "ready":
         raise SystemExit(1)
 
 
 @command.command("trust")
 @click.argument("name")
-@json_option
-@place_options
-def trust(name: str, as_json: bool) -> None:
+def trust(name: str) -> None:
     """Accept the tools of the MCP server NAME as they are now."""
-    path = f"/api/mcp/{segment(name)}/trust"
-    trusted = ask_gateway(lambda requests: requests.change("POST", path, TrustedTools), says=not as_json)
-    print_done(trusted, f"Accepted: {', '.join(trusted.tools) or 'nothing was waiting'}.", as_json=as_json)
+    trusted = change("POST", f"/api/mcp/{segment(name)}/trust", TrustedTools)
+    print_done(trusted, f"Accepted: {', '.join(trusted.tools) or 'nothing was waiting'}.")
 
 
-@command.command("call")
+@command.command("call", cls=click.Command)
 @click.argument("name")
 @click.argument("tool")
 @click.argument("arguments", default="{}")

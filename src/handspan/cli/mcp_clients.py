@@ -13,7 +13,7 @@ from handspan.cli import late
 from handspan.cli.door import find_gateway, gateway_options, place_options
 from handspan.cli.operator import as_operator
 from handspan.cli.options import json_option, read_place
-from handspan.cli.render import print_json
+from handspan.cli.render import print_as_json
 from handspan.cli.requests import segment
 from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.status import SettingsInForce
@@ -36,8 +36,7 @@ def serve(agent: str) -> None:
     The tools are those of the gateway that runs, of devices too. Without one, a gateway inside this process has them.
     It ends when standard input is closed.
     """
-    path = f"/mcp/{segment(agent)}" if agent else "/mcp"
-    asyncio.run(late.mcp_serve.serve_stdio(find_gateway(), path))
+    asyncio.run(late.mcp_serve.serve_stdio(find_gateway(), _path(agent)))
 
 
 # Entries for the settings of other programs.
@@ -103,7 +102,7 @@ _CLIENTS: Final[dict[str, tuple[str, str, Callable[[str, str, str], str]]]] = {
 )
 @json_option
 @gateway_options
-def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
+def config(agent: str, clients: tuple[str, ...]) -> None:
     """Make a token for MCP clients, and print the entries for their settings.
 
     The token can list and call tools, and nothing else. It holds until `handspan tokens revoke` ends it.
@@ -111,7 +110,7 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
     wanted = clients or tuple(_CLIENTS)
     label = f"MCP: {_CLIENTS[wanted[0]][0]}" if len(wanted) == 1 else "MCP clients"
     wanted_token: JsonObject = {"label": label, "scopes": ["tools"], "agents": [agent] if agent else []}
-    with as_operator(says=not as_json) as remote:
+    with as_operator() as remote:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted_token)
         entries = {name: _CLIENTS[name][2](remote.url, made.token, agent) for name in wanted}
         if remote.find_again is not None and "claude-desktop" in entries:
@@ -119,8 +118,7 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
         in_force = remote.get("/api/settings", SettingsInForce).settings
     if any(setting.key == "gateway.port" and setting.value == 0 for setting in in_force):
         click.echo(_RANDOM_PORT.format(url=remote.url), err=True)
-    if as_json:
-        print_json({"url": remote.url, **msgspec.to_builtins(made), "clients": entries})
+    if print_as_json({"url": remote.url, **msgspec.to_builtins(made), "clients": entries}):
         return
     _print_entries(entries)
     click.echo(

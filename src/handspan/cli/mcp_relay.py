@@ -70,10 +70,11 @@ class RelaySession:
             self._refuse(None, f"This is not a JSON-RPC message: {error}.", -32700)
             return
         method, identity = message.get("method"), message.get("id")
-        if method == "notifications/cancelled" and not self._session:
+        if method == "notifications/cancelled" and not self._session:  # the newer era
             self._cancel(message)
         elif method == "initialize":
-            await self._initialize(message, line)
+            self._session, self._opening = {}, [line]
+            await self._deliver(message, line)
         elif method is None or identity is None:
             await self._deliver(message, line)
         else:
@@ -90,11 +91,9 @@ class RelaySession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._session:
-            try:
+            with suppress(HandspanError):  # the gateway may be gone, and its sessions with it
                 async with self._send("DELETE", {**_HEADERS, **self._session}, b""):
                     pass
-            except HandspanError:
-                pass  # the gateway is gone, and its sessions with it
 
     def _cancel(self, message: JsonObject) -> None:
         """Cancel a request. In the newer era, a client over HTTP does that by closing the response."""
@@ -102,10 +101,6 @@ class RelaySession:
         task = self._requests.get(_key(params.get("requestId"))) if isinstance(params, dict) else None
         if task is not None:
             task.cancel()
-
-    async def _initialize(self, message: JsonObject, line: bytes) -> None:
-        self._session, self._opening = {}, [line]
-        await self._deliver(message, line)
 
     async def _deliver(self, message: JsonObject, line: bytes) -> None:
         """Send a message to the door and write what it answers. A request that fails is answered with the error."""
@@ -142,16 +137,13 @@ class RelaySession:
                 return False
             if response.status >= 400 and not response.headers.get("content-type", "").startswith("application/json"):
                 raise HandspanError(f"The gateway answers with HTTP {response.status}.")
-            self._take_session(message, response)
+            if message.get("method") == "initialize" and _SESSION in response.headers:
+                self._session = {_SESSION: response.headers[_SESSION]}
             async for text in response.lines():
                 self._pass_on(text, response, message, write)
         if message.get("method") == "notifications/initialized" and self._session:
             self._follow(line)
         return True
-
-    def _take_session(self, message: JsonObject, response: RelayResponse) -> None:
-        if message.get("method") == "initialize" and _SESSION in response.headers:
-            self._session = {_SESSION: response.headers[_SESSION]}
 
     def _pass_on(self, text: str, response: RelayResponse, message: JsonObject, write: Callable[[bytes], None]) -> None:
         """Write a message of the response: a line of an event stream, or the whole body."""

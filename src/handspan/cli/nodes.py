@@ -2,20 +2,16 @@
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option
-from handspan.cli.render import print_json, print_rows, render_time
-from handspan.wire.rest.nodes import NodeList
+from handspan.cli.door import RequestCommand, fetch
+from handspan.cli.render import print_as_json, print_rows, render_time
+from handspan.wire.rest.status import NodeList
 
 
-@click.command("nodes")
-@json_option
-@place_options
-def command(as_json: bool) -> None:
+@click.command("nodes", cls=RequestCommand)
+def command() -> None:
     """List the nodes: name, role, version, since when, last sign of life, load."""
-    found = ask_gateway(lambda requests: requests.get("/api/nodes", NodeList), says=not as_json)
-    if as_json:
-        print_json(found.nodes)
+    found = fetch("/api/nodes", NodeList)
+    if print_as_json(found.nodes):
         return
     if not found.nodes:
         click.echo("This gateway is alone: cluster.url (HANDSPAN_CLUSTER) names no NATS server.")

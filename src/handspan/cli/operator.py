@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from handspan.cli.door import named_gateway, running_gateway, say_aside
-from handspan.cli.options import read_place
+from handspan.cli.options import is_json, read_place
 from handspan.cli.remote import OPERATOR_NEEDS_NONE, Remote
 from handspan.cli.requests import RemoteRefused
 from handspan.core.errors import ConfigError
@@ -12,8 +12,8 @@ from handspan.gateway.entry.auth import ADMIN
 
 
 @contextlib.contextmanager
-def as_operator(*, says: bool) -> Iterator[Remote]:
-    """Yield the gateway that runs, for a block that needs the scope `admin`. With `says`, standard error names it."""
+def as_operator() -> Iterator[Remote]:
+    """Yield the gateway that runs, for a block that needs `admin`. Standard error names it, unless --json is given."""
     settings = read_place()
     remote = named_gateway() or running_gateway(settings)
     if remote is None:
@@ -21,7 +21,7 @@ def as_operator(*, says: bool) -> Iterator[Remote]:
             f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
             "with --url and --token."
         )
-    if says:
+    if not is_json():
         say_aside(f"(gateway {remote.url})")
     try:
         yield remote

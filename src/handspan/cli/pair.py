@@ -10,7 +10,7 @@ from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
 from handspan.cli.options import json_option
 from handspan.cli.remote import Remote
-from handspan.cli.render import print_json
+from handspan.cli.render import print_as_json
 from handspan.core.principals import DEVICE_SCOPES
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import SCOPES
@@ -30,37 +30,38 @@ from handspan.wire.rest.tokens import MadeCode, SignInLink
 )
 @json_option
 @gateway_options
-def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
+def command(browser: bool, scopes: tuple[str, ...]) -> None:
     """Let a device or a program in: show a new pairing code of the gateway, good once and for some minutes.
 
     The gateway is the one that serves the state folder, or the one at --url.
     """
     if browser and scopes:
         raise click.UsageError("--browser, or --scope: a browser that signs in may do all that you may.")
-    with as_operator(says=not as_json) as remote:
+    with as_operator() as remote:
         if browser:
-            _print_link(remote, as_json)
+            _print_link(remote)
         else:
-            _print_code(remote, tuple(dict.fromkeys(scopes)) or DEVICE_SCOPES, as_json)
+            _print_code(remote, tuple(dict.fromkeys(scopes)) or DEVICE_SCOPES)
 
 
-def _print_link(remote: Remote, as_json: bool) -> None:
+def _print_link(remote: Remote) -> None:
     made = remote.change("POST", "/api/signin", SignInLink)
-    if as_json:
-        print_json({"url": made.url, **_until(made.expires_in)})
+    if print_as_json({"url": made.url, **_until(made.expires_in)}):
         return
     click.echo(f"Page     {made.url}")
     click.echo(f"         signs one browser in as you, {_in_words(made.expires_in)}")
 
 
-def _print_code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
+def _print_code(remote: Remote, scopes: tuple[str, ...]) -> None:
+    """Make a code, and print for which programs and computers it is, and how they use it."""
     made = remote.change("POST", "/api/pairing", MadeCode, {"scopes": scopes})
     # An address that is not this computer's own loopback is one that others reach, too.
-    others = made.url if _is_loopback(remote.url) else remote.url
+    host = urlsplit(remote.url).hostname or ""
+    others = made.url if host in LOOPBACK or host.startswith("127.") else remote.url
     place = others or remote.url
-    if as_json:
-        where: JsonObject = {"url": place, "link": pairing_url(place, made.code), "reachable_by_others": bool(others)}
-        print_json({"code": made.code, "scopes": made.scopes, **where, **_until(made.expires_in)})
+    link = pairing_url(place, made.code, made.pin)
+    where = {"url": place, "link": link, "reachable_by_others": bool(others)}
+    if print_as_json({"code": made.code, "scopes": made.scopes, **where, **_until(made.expires_in)}):
         return
     who = "another computer or phone" if others else "another program of this computer"
     click.echo(f"Device   {who} pairs at {place} with the code {made.code}")
@@ -71,17 +72,12 @@ def _print_code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
         click.echo(f'         a program: POST {place}/pair with {{"code": "{made.code}"}} answers with its token')
         click.echo("         phones can't reach this address: start the gateway with --lan --tls to let them")
         return
-    click.echo(f"         a computer: handspan device --pair '{pairing_url(place, made.code)}'")
+    click.echo(f"         a computer: handspan device --pair '{link}'")
     if place.startswith("https:"):
         click.echo(f"         that does not trust its certificate: with --ca FILE, from {place}/device/root.crt")
-    click.echo(f"         a phone: {pairing_url(place, made.code)}")
+    click.echo(f"         a phone: {link}")
     if sys.stdout.isatty():
-        click.echo(qr_text(pairing_url(place, made.code)))
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in LOOPBACK or host.startswith("127.")
+        click.echo(qr_text(link))
 
 
 def _until(seconds: float) -> JsonObject:

@@ -4,17 +4,18 @@ import asyncio
 import os
 import stat
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handspan.cli.options import CommandGroup, json_option
 from handspan.cli.provider_starter import write_starter
-from handspan.cli.render import print_done, print_json, print_rows
+from handspan.cli.render import print_as_json, print_done, print_json, print_rows
 from handspan.core.errors import ConfigError, WireError
 from handspan.core.names import did_you_mean
 from handspan.core.values import Json
@@ -28,7 +29,7 @@ from handspan.provider.manifests import (
     load_manifest,
     remove_manifest,
 )
-from handspan.wire.cetp import LIST_TOOLS, CetpError, CetpRequest, ProviderTools, prefixed, read_tools
+from handspan.wire.cetp import LIST_TOOLS, CetpError, CetpRequest, ProviderTools, prefixed_name, read_tools
 from handspan.wire.cetp_manifest import ManifestError, ProviderManifest
 
 _MARKS: Final[dict[Verdict, str]] = {"ok": "ok  ", "warning": "warn", "wrong": "FAIL"}
@@ -62,11 +63,10 @@ def command() -> None:
 
 @command.command("list")
 @json_option
-def list_providers(as_json: bool) -> None:
+def list_providers() -> None:
     """List the providers that a bridge would find here, and why it would skip some. Starts none of them."""
     found = asyncio.run(_list_all())
-    if as_json:
-        print_json(found)
+    if print_as_json(found):
         return
     if not found:
         click.echo("No app offers its data here. Make a provider: handspan provider new NAME", err=True)
@@ -85,22 +85,17 @@ async def _list_all() -> list[ListedProvider]:
 
 
 async def _list_one(found: FoundManifest) -> ListedProvider:
-    manifest = found.manifest
-    if manifest is None or found.socket is None:
-        name, version = (manifest.name, manifest.version) if manifest else ("", None)
-        return ListedProvider(found.id, str(found.path), name, version, problem=found.problem)
-    is_running = not found.problem and is_listening(found.socket)
-    shown = ListedProvider(
-        manifest.id,
-        str(found.path),
-        manifest.name,
-        manifest.version,
-        socket=str(found.socket),
-        is_running=is_running,
-        can_start=bool(manifest.exec),
-        problem=found.problem,
-    )
-    return await _with_tools(shown, manifest, found.socket) if is_running else shown
+    """Return what is known of this provider; of one that runs also its tools."""
+    manifest, socket = found.manifest, found.socket
+    shown = ListedProvider(found.id, str(found.path), problem=found.problem)
+    if manifest is None:
+        return shown
+    shown = replace(shown, name=manifest.name, version=manifest.version)
+    if socket is None:
+        return shown
+    is_running = not found.problem and is_listening(socket)
+    shown = replace(shown, socket=str(socket), is_running=is_running, can_start=bool(manifest.exec))
+    return await _with_tools(shown, manifest, socket) if is_running else shown
 
 
 async def _with_tools(shown: ListedProvider, manifest: ProviderManifest, path: Path) -> ListedProvider:
@@ -111,13 +106,13 @@ async def _with_tools(shown: ListedProvider, manifest: ProviderManifest, path: P
         tools = ProviderTools(()) if isinstance(answer, CetpError) else read_tools(answer.data)
         problem = answer.text if isinstance(answer, CetpError) else ""
     except WireError as error:
-        return msgspec.structs.replace(shown, problem=str(error))
+        return replace(shown, problem=str(error))
     finally:
         calls.close()
     left_out = {tool.name: tool.reason for tool in tools.left_out}
     left_out |= {tool.name: "it says that it writes (cetp.md 3.4)" for tool in tools.tools if not tool.only_reads}
-    names = [prefixed(manifest.prefix, tool.name) for tool in tools.tools if tool.only_reads]
-    return msgspec.structs.replace(shown, tools=names, left_out=left_out, problem=problem)
+    names = [prefixed_name(manifest.prefix, tool.name) for tool in tools.tools if tool.only_reads]
+    return replace(shown, tools=names, left_out=left_out, problem=problem)
 
 
 def _state(shown: ListedProvider) -> str:
@@ -131,7 +126,7 @@ def _state(shown: ListedProvider) -> str:
 @click.option("--call", "tool", help="Also call this tool and print its answer.")
 @click.option("--args", "arguments", default="{}", help="The arguments of that call, as a JSON object.")
 @json_option
-def check(target: str, tool: str | None, arguments: str, as_json: bool) -> None:
+def check(target: str, tool: str | None, arguments: str) -> None:
     """Test a provider against the protocol. TARGET is an id, a manifest file or a socket.
 
     A provider that does not run is started, and ended after the test. Exit code 1: something is wrong.
@@ -139,9 +134,7 @@ def check(target: str, tool: str | None, arguments: str, as_json: bool) -> None:
     if tool is not None and not _is_object(arguments):
         raise click.UsageError("--args takes a JSON object, such as '{\"limit\": 5}'.")
     results, answer = asyncio.run(_check(target, tool, arguments))
-    if as_json:
-        print_json({"valid": is_valid(results), "results": results, **({"answer": answer} if tool else {})})
-    else:
+    if not print_as_json({"valid": is_valid(results), "results": results, **({"answer": answer} if tool else {})}):
         for result in results:
             click.echo(f"{_MARKS[result.verdict]}  {result.clause:<4}  {result.text}")
         if tool:
@@ -152,10 +145,9 @@ def check(target: str, tool: str | None, arguments: str, as_json: bool) -> None:
 
 
 def _is_object(text: str) -> bool:
-    try:
+    with suppress(msgspec.DecodeError):
         return isinstance(msgspec.json.decode(text), dict)
-    except msgspec.DecodeError:
-        return False
+    return False
 
 
 async def _check(target: str, tool: str | None, arguments: str) -> tuple[list[CheckResult], Json]:
@@ -211,7 +203,7 @@ def _find_target(target: str) -> FoundManifest:
 @click.option("--in", "folder", type=click.Path(path_type=Path), default=Path(), help="Where to make the folder.")
 @click.option("--install", "installs", is_flag=True, help="Also put its manifest where bridges find it.")
 @json_option
-def new(name: str, provider_id: str | None, folder: Path, installs: bool, as_json: bool) -> None:
+def new(name: str, provider_id: str | None, folder: Path, installs: bool) -> None:
     """Make a starter project NAME: a provider of one file, its manifest and its test."""
     try:
         files = write_starter(folder.absolute(), name, provider_id or f"local.{name}")
@@ -225,16 +217,16 @@ Test it:     cd {manifest.parent} && {sys.executable} -m unittest
 Check it:    handspan provider check {manifest}
 {"Installed." if installs else f"Install it:  handspan provider install {manifest}"}
 Then start `handspan bridge`, and ask an agent."""
-    print_done([str(file) for file in files], text, as_json=as_json)
+    print_done([str(file) for file in files], text)
 
 
 @command.command("install")
 @click.argument("manifest", type=click.Path(path_type=Path))
 @json_option
-def install(manifest: Path, as_json: bool) -> None:
+def install(manifest: Path) -> None:
     """Put a MANIFEST where bridges find it. An earlier one of the same id is replaced."""
     provider_id, path = _install(manifest)
-    print_done({"id": provider_id, "path": str(path)}, f"Installed {provider_id}: {path}", as_json=as_json)
+    print_done({"id": provider_id, "path": str(path)}, f"Installed {provider_id}: {path}")
 
 
 def _install(manifest: Path) -> tuple[str, Path]:
@@ -248,10 +240,10 @@ def _install(manifest: Path) -> tuple[str, Path]:
 @command.command("remove")
 @click.argument("provider_id", metavar="ID")
 @json_option
-def remove(provider_id: str, as_json: bool) -> None:
+def remove(provider_id: str) -> None:
     """Take a manifest that you have installed away again. The app itself stays."""
     path = remove_manifest(provider_id, os.environ)
     if path is None:
         known = [one.id for one in find_manifests(os.environ)]
         raise ConfigError(f"You have installed no provider {provider_id!r}.{did_you_mean(provider_id, known)}")
-    print_done({"id": provider_id, "path": str(path)}, f"Removed {provider_id}: {path}", as_json=as_json)
+    print_done({"id": provider_id, "path": str(path)}, f"Removed {provider_id}: {path}")

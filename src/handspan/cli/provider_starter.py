@@ -94,14 +94,10 @@ def write_starter(folder: Path, name: str, provider_id: str) -> list[Path]:
     words = {"@NAME@": name, "@ID@": provider_id, "@TITLE@": name.replace("_", " ").capitalize()}
     texts = {f"{name}.py": _PROVIDER, f"test_{name}.py": _TEST, "README.md": _README}
     for file, text in texts.items():
-        (project / file).write_text(_fill_in(text, words), encoding="utf-8")
+        for mark, word in words.items():
+            text = text.replace(mark, word)
+        (project / file).write_text(text, encoding="utf-8")
     (project / f"{provider_id}.json").write_bytes(encode_manifest(manifest))
     for written in project.iterdir():
         written.chmod(0o644)  # a manifest that others may write to is not accepted
     return sorted(project.iterdir())
-
-
-def _fill_in(text: str, words: dict[str, str]) -> str:
-    for mark, word in words.items():
-        text = text.replace(mark, word)
-    return text

@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import RequestGroup, ask_gateway, fetch
 from handspan.cli.edit_arguments import argument_check
-from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import one_line, print_done, print_json
+from handspan.cli.options import completes
+from handspan.cli.render import one_line, print_as_json, print_done
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import WireError
 from handspan.core.question_checks import options_of
@@ -21,20 +21,14 @@ from handspan.wire.rest.questions import AcceptedAnswer, QuestionList, QuestionV
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
 
-@click.group("questions", cls=ListingGroup, invoke_without_command=True)
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@click.group("questions", cls=RequestGroup)
+def command() -> None:
     """List the questions that wait for your answer, and the command that answers each.
 
     What a device asks its own person is listed too, with the device: answer it there.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    found = ask_gateway(lambda requests: requests.get("/api/questions", QuestionList), says=not as_json)
-    if as_json:
-        print_json([*found.questions, *found.at_devices])
+    found = fetch("/api/questions", QuestionList)
+    if print_as_json([*found.questions, *found.at_devices]):
         return
     for one in (*found.questions, *found.at_devices):
         for line in question_lines(one):
@@ -85,16 +79,8 @@ def _render_definition(definition: JsonObject | None) -> str:
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
 @click.option("--arguments", help="Let the call run with these arguments, a JSON object, instead; with 'allow'.")
 @click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
-@json_option
-@place_options
 def answer(
-    question_id: str,
-    decision: str,
-    always: bool,
-    value: str | None,
-    arguments: str | None,
-    reason: str,
-    as_json: bool,
+    question_id: str, decision: str, always: bool, value: str | None, arguments: str | None, reason: str
 ) -> None:
     """Answer the question ID: allow it, deny it, or never allow it. The first answer counts.
 
@@ -110,13 +96,16 @@ def answer(
     async def work(requests: Requests) -> AcceptedAnswer:
         question = await _find(requests, question_id)
         if arguments is not None:
-            body["arguments"] = await _read_arguments(requests, question, arguments)
-        found = question_id if question is None else question.id
+            if question is not None and question.kind != "approval":
+                raise click.UsageError(f"--arguments goes with approvals: this question is a {question.kind}.")
+            check = await argument_check(requests, question.tool if question is not None else "")
+            body["arguments"] = check(arguments)
+        found = question_id if question is None else question.id  # the gateway refuses one that is not there
         return await requests.change("POST", f"/api/questions/{segment(found)}/answer", AcceptedAnswer, body)
 
-    accepted = ask_gateway(work, says=not as_json)
+    accepted = ask_gateway(work)
     rule = " `handspan rules` lists it." if always or decision == "never" else ""
-    print_done(accepted, f"The answer counts.{rule}", as_json=as_json)
+    print_done(accepted, f"The answer counts.{rule}")
 
 
 async def _find(requests: Requests, typed: str) -> QuestionView | None:
@@ -128,13 +117,6 @@ async def _find(requests: Requests, typed: str) -> QuestionView | None:
     return found[0] if found else None
 
 
-async def _read_arguments(requests: Requests, question: QuestionView | None, typed: str) -> JsonObject:
-    """Return the edited arguments, which fit the tool. A question that is not there is refused by the gateway."""
-    if question is not None and question.kind != "approval":
-        raise click.UsageError(f"--arguments goes with approvals: this question is a {question.kind}.")
-    return (await argument_check(requests, question.tool if question is not None else ""))(typed)
-
-
 def _read_value(value: str | None) -> Json:
     try:
         return None if value is None else strict_json.parse(value)
@@ -144,9 +126,7 @@ def _read_value(value: str | None) -> Json:
 
 @command.command("start")
 @click.argument("question_id", metavar="ID", shell_complete=completes("questions"))
-@json_option
-@place_options
-def start(question_id: str, as_json: bool) -> None:
+def start(question_id: str) -> None:
     """Start the login that the question ID asks for, on the device that wants it. Answer 'allow' when it is done."""
 
     async def work(requests: Requests) -> StartedLogin:
@@ -154,7 +134,7 @@ def start(question_id: str, as_json: bool) -> None:
         found = question_id if question is None else question.id
         return await requests.change("POST", f"/api/questions/{segment(found)}/start", StartedLogin)
 
-    started = ask_gateway(work, says=not as_json)
+    started = ask_gateway(work)
     answer = f"handspan questions answer {shlex.quote(question_id)} allow"
     text = f"The device starts the login; if nothing opens there, its own output says why. When it is done: {answer}"
-    print_done(started, text, as_json=as_json)
+    print_done(started, text)

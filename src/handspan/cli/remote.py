@@ -5,16 +5,19 @@ import contextlib
 import select
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
+from handspan.cli.http_request import connect
 from handspan.cli.requests import (
     GatewayAnswer,
+    GatewayRequest,
     Method,
     OnLine,
     RemoteRefused,
@@ -28,15 +31,16 @@ from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
 from handspan.client.client import Client
 from handspan.client.errors import GatewayUnreachable, explain_failure
-from handspan.client.threads import CallThreads
 from handspan.client.ws import Backoff
 from handspan.core.errors import ConfigError
+from handspan.core.threads import CallThreads
 
 if TYPE_CHECKING:
-    from handspan.cli.chat.chat_link import ChatLink, ChatWatcher
+    from handspan.cli.chat.terminal_chat import TerminalChat
+    from handspan.cli.requests import ChatLink
+    from handspan.client.chat import ChatKind
 
 T = TypeVar("T")
-_Body: TypeAlias = bytes | UploadBody | None
 
 OPERATOR_NEEDS_NONE: Final = (
     "On the computer that the gateway runs on, its operator needs none: leave out --token, --url and the "
@@ -51,18 +55,28 @@ _SECONDS: Final = 60.0
 class Remote:
     """Sends requests to a running gateway over one connection, and opens it again when it was lost."""
 
-    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None, workspace: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        workspace: str = "",
+        state: str = "",
+        search_path: str = "",
+        find_again: "Callable[[], Remote | None] | None" = None,
+    ) -> None:
         """Raise `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
-        self.find_again: Callable[[], Remote | None] | None = None
+        self.find_again = find_again
         """Finds the gateway of the state folder, which may move; None for a gateway that was named by its address."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
         self.workspace = workspace
         """The folder that the gateway's tools work in; empty when it is not known here."""
-        self.state = ""
+        self.state = state
         """The state folder that the operator's token is from; empty when the person gave the token."""
-        self.search_path = ""
+        self.search_path = search_path
         """The gateway's PATH, if the gateway runs on this computer; else empty."""
         self._connection: HTTPConnection | None = None
         self._has_ended = False
@@ -95,12 +109,11 @@ class Remote:
         """Open requests from an event loop. Their threads do not keep the process alive: Ctrl-C ends a command."""
         threads, self._has_ended = CallThreads(), False
 
-        async def send(
-            method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
-        ) -> GatewayAnswer:
-            loop = asyncio.get_running_loop()
-            on_loop = None if on_line is None else lambda line: loop.call_soon_threadsafe(on_line, line)
-            answered: GatewayAnswer = await threads.run(self.send, method, path, body, headers, on_loop)
+        async def send(request: GatewayRequest) -> GatewayAnswer:
+            loop, on_line = asyncio.get_running_loop(), request.on_line
+            if on_line is not None:
+                request = replace(request, on_line=lambda line: loop.call_soon_threadsafe(on_line, line))
+            answered: GatewayAnswer = await threads.run(self.send_request, request)
             return answered
 
         try:
@@ -110,10 +123,12 @@ class Remote:
             self._has_ended = True
             self.close()
 
-    def _open_chat(self, session: str, agent: str, watcher: "ChatWatcher") -> AbstractAsyncContextManager["ChatLink"]:
+    def _open_chat(
+        self, session: str, agent: str, talk: "TerminalChat", kind: "ChatKind"
+    ) -> AbstractAsyncContextManager["ChatLink"]:
         backoff = Backoff(longest=_LONGEST_WAIT)
         client = Client(self.url, self.token, backoff=backoff, tls=self.tls, locate=self.locate)
-        return client.chat(session, agent, on_state=watcher.on_state, on_channel_message=watcher.on_message)
+        return client.chat(session, agent, kind=kind, on_state=talk.on_state, on_channel_message=talk.on_message)
 
     def get(self, path: str, form: type[T], **query: str) -> T:
         """Return the answer, read as `form`."""
@@ -123,33 +138,31 @@ class Remote:
         """Change something and return the answer, read as `form`."""
         return read_answer(self.url, self.send(method, path, body), form)
 
-    def send(
-        self,
-        method: Method,
-        path: str,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-        on_line: OnLine | None = None,
-    ) -> GatewayAnswer:
-        """Return the answer to one request.
+    def send(self, method: Method, path: str, body: object = None) -> GatewayAnswer:
+        """Return the answer to one request, as `send_request` does."""
+        return self.send_request(GatewayRequest(method, path, body))
+
+    def send_request(self, request: GatewayRequest) -> GatewayAnswer:
+        """Return the answer to this request.
 
         Raises `RemoteRefused` when the gateway refuses it, `GatewayUnreachable` when no answer comes.
         """
-        given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
+        headers = {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **request.headers}
+        body = request.body
         data = body if body is None or isinstance(body, bytes | UploadBody) else msgspec.json.encode(body)
         if isinstance(data, UploadBody):
-            given["Content-Length"] = str(len(data.data))
+            headers["Content-Length"] = str(len(data.data))
         if data is not None:
-            given.setdefault("Content-Type", "application/json")
-        if on_line is not None:
-            assert not isinstance(data, UploadBody)  # no answer to an upload comes line by line
-            return self._stream(method, path, data, given, on_line=on_line)
-        may_repeat = method == "GET" or "Idempotency-Key" in given
+            headers.setdefault("Content-Type", "application/json")
+        sent = replace(request, body=data, headers=headers)
+        if request.on_line is not None:
+            return self._stream(sent, request.on_line)
+        may_repeat = request.method == "GET" or "Idempotency-Key" in headers
         with self._lock:
             for again in (True, False):
                 was_open = self._connection is not None
                 try:
-                    return self._exchange(method, path, data, given)
+                    return self._exchange(sent)
                 except (OSError, HTTPException) as error:
                     self.close()
                     if self._has_ended:
@@ -161,14 +174,11 @@ class Remote:
                         raise self._unreachable(error) from None
         raise AssertionError("the second try ends it")  # pragma: no cover
 
-    def _stream(
-        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], on_line: OnLine
-    ) -> GatewayAnswer:
+    def _stream(self, request: GatewayRequest, on_line: OnLine) -> GatewayAnswer:
         """Send a request on a connection of its own: other requests are made while the lines come."""
-        connection = self._open_connection()
+        connection = connect(self.url, _SECONDS, self.tls)
         try:
-            connection.request(method, urlsplit(self.url).path + path, data, headers)
-            response = connection.getresponse()
+            response = self._begin(connection, request)
             if response.status == 200:
                 for line in response:
                     on_line(line)
@@ -185,18 +195,25 @@ class Remote:
                 self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, path: str, data: _Body, headers: Mapping[str, str]) -> GatewayAnswer:
-        if self._connection is not None and _is_closed_by_gateway(self._connection):
+    def _exchange(self, request: GatewayRequest) -> GatewayAnswer:
+        """Send the request over the connection of the command, or a new one, and return the whole answer."""
+        socket = None if self._connection is None else self._connection.sock
+        if socket is not None and select.select((socket,), (), (), 0)[0]:  # the gateway has closed it
             self.close()
-        connection = self._connection = self._connection or self._open_connection()
-        sent = data.pieces() if isinstance(data, UploadBody) else data
+        connection = self._connection = self._connection or connect(self.url, _SECONDS, self.tls)
         try:
-            connection.request(method, urlsplit(self.url).path + path, sent, headers)
-            response = connection.getresponse()
+            response = self._begin(connection, request)
             return self._check(response.status, response.read())
         finally:
             if self._has_ended:
                 connection.close()
+
+    def _begin(self, connection: HTTPConnection, request: GatewayRequest) -> HTTPResponse:
+        """Send a request, and return the response, whose body is not read yet."""
+        body = request.body.pieces() if isinstance(request.body, UploadBody) else request.body
+        assert body is None or isinstance(body, bytes | Iterator)
+        connection.request(request.method, urlsplit(self.url).path + request.path, body, request.headers)
+        return connection.getresponse()
 
     def _check(self, status: int, body: bytes) -> GatewayAnswer:
         """Return the answer, or raise `RemoteRefused`: about tokens in words for a person, not for programs."""
@@ -219,15 +236,8 @@ class Remote:
             f"--token or the variable HANDSPAN_TOKEN. {OPERATOR_NEEDS_NONE}"
         )
 
-    def _open_connection(self) -> HTTPConnection:
-        parts = urlsplit(self.url)
-        assert parts.hostname is not None  # checked by `Address`
-        if parts.scheme == "http":
-            return HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
-        tls = self.tls or ssl.create_default_context()
-        return HTTPSConnection(parts.hostname, parts.port, timeout=_SECONDS, context=tls)
-
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
+        """Return the error for a gateway that does not answer, with what to do."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return GatewayUnreachable(
                 f"This computer does not trust the certificate of {self.url} ({error.verify_message}): "
@@ -237,8 +247,3 @@ class Remote:
         return GatewayUnreachable(
             f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
         )
-
-
-def _is_closed_by_gateway(connection: HTTPConnection) -> bool:
-    """Whether the gateway has closed a kept connection: before a request, nothing else can be read from it."""
-    return connection.sock is not None and bool(select.select((connection.sock,), (), (), 0)[0])

@@ -3,31 +3,34 @@
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 import msgspec
 from msgspec import structs
 
+from handspan.cli.options import is_json
 from handspan.cli.requests import SHORT_ID
 from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
-from handspan.core.principals import ANSWERS_SCOPE, Origin
+from handspan.core.principals import AGENT_SCOPE, ANSWERS_SCOPE, Origin
 from handspan.core.records import Total, UsageSum
 from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
-from handspan.wire.rest.agents import AgentView, Checkbox, KeptWhere
+from handspan.wire.rest.agents import AgentView, Checkbox, KeptWhere, NewAgent
+from handspan.wire.rest.budgets import BudgetList
 from handspan.wire.rest.tokens import MadeToken, TokenView
 from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
-_KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
+T = TypeVar("T")
+
+_KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built-in", "store": "kept"}
 """Where an agent is kept, as tables say it."""
 _WHOLE: Final = frozenset(("id", "status", "state", "at", "took", "source", "last active", "last seen", "made", ""))
 """Headings of columns whose texts a narrow terminal gets whole: half of an id or a time says nothing."""
 _NARROWEST: Final = 4
-_TOKEN_COLUMNS: Final = ("id", "label", "scopes", "made", "last seen", "")
 
 
 def print_json(value: object) -> None:
@@ -35,22 +38,39 @@ def print_json(value: object) -> None:
     click.echo(escape_invisible(msgspec.json.format(msgspec.json.encode(value)).decode()))
 
 
-def print_done(answer: object, text: str, *, as_json: bool) -> None:
-    """Print the gateway's answer as JSON, or this text in its place."""
-    if as_json:
+def print_as_json(answer: object) -> bool:
+    """Print the answer if --json is given, and return whether it is."""
+    if is_json():
         print_json(answer)
-    else:
+    return is_json()
+
+
+def print_done(answer: object, text: str) -> None:
+    """Print the gateway's answer as JSON, or this text in its place."""
+    if not print_as_json(answer):
         click.echo(text)
+
+
+def print_list(
+    columns: Sequence[str],
+    values: Sequence[T],
+    row: Callable[[T], Sequence[object]],
+    empty: str = "(none)",
+    *,
+    short_ids: bool = False,
+) -> None:
+    """Print the values as JSON, or as a table with what `row` returns of each (see `print_rows`)."""
+    if not print_as_json(values):
+        print_rows(columns, [row(value) for value in values], empty, short_ids=short_ids)
 
 
 def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines with each column as wide as its widest text."""
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(_pad(text, width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - width_of(text))
+    padded = (
+        [text + " " * (width - width_of(text)) for text, width in zip(line, widths, strict=True)] for line in lines
+    )
+    return ["  ".join(line).rstrip() for line in padded]
 
 
 def print_rows(
@@ -78,7 +98,7 @@ def print_table(lines: Sequence[Sequence[str]], *, short_ids: bool = False) -> N
 def fit_columns(lines: Sequence[Sequence[str]], width: int, *, short_ids: bool = False) -> list[list[str]]:
     """Return the table with texts shortened until it fits: columns without a text go first, then the widest shrink."""
     filled = [column for column in zip(*lines, strict=True) if any(column[1:])]
-    if not filled or _width_of_table(lines) <= width:
+    if not filled or max(map(width_of, render_columns(lines))) <= width:
         return [list(line) for line in lines]
     widths = [max(map(width_of, column)) for column in filled]
     may_shrink = [number for number, column in enumerate(filled) if column[0] not in _WHOLE]
@@ -91,10 +111,6 @@ def fit_columns(lines: Sequence[Sequence[str]], width: int, *, short_ids: bool =
         widths[widest] -= 1
     cut = [[shorten_line(text, wide) for text in column] for column, wide in zip(filled, widths, strict=True)]
     return [list(line) for line in zip(*cut, strict=True)]
-
-
-def _width_of_table(lines: Sequence[Sequence[str]]) -> int:
-    return max(map(width_of, render_columns(lines)))
 
 
 def _columns() -> int:
@@ -156,20 +172,13 @@ def tool_row(tool: ToolView) -> JsonObject:
 
 def print_tools(tools: Sequence[ToolView]) -> None:
     """Print one line a tool."""
-    cells = [
-        (tool.name, str(Origin(tool.origin.kind, tool.origin.name)), tool.version, ", ".join(tool.permissions))
-        for tool in tools
-    ]
-    words = [_remark_on(tool) + one_line(tool.description) for tool in tools]
-    rows = [(*cell, description) for cell, description in zip(cells, words, strict=True)]
+    rows = []
+    for tool in tools:
+        missing = f"(not offered: {one_line(strip_invisible(tool.missing))}) " if tool.missing else ""
+        words = f"{missing if tool.enabled else '(off) '}{one_line(tool.description)}"
+        origin = str(Origin(tool.origin.kind, tool.origin.name))
+        rows.append((tool.name, origin, tool.version, ", ".join(tool.permissions), words))
     print_table([("name", "origin", "version", "permissions", "description"), *rows])
-
-
-def _remark_on(tool: ToolView) -> str:
-    """Return why an agent can't have the tool; empty if it can."""
-    if not tool.enabled:
-        return "(off) "
-    return f"(not offered: {one_line(strip_invisible(tool.missing))}) " if tool.missing else ""
 
 
 def print_costs(costs: ToolCosts) -> None:
@@ -200,7 +209,13 @@ def plain_agent(shown: AgentView) -> Agent:
     return Agent(**{name: value for name, value in structs.asdict(shown).items() if name in Agent.__struct_fields__})
 
 
-def print_agents(agents: Sequence[AgentView], as_json: bool) -> None:
+def agent_body(agent: Agent) -> JsonObject:
+    """Return what a request says of an agent that it makes or changes."""
+    given: JsonObject = structs.asdict(agent)
+    return {name: given[name] for name in NewAgent.__struct_fields__}
+
+
+def print_agents(agents: Sequence[AgentView]) -> None:
     """Print the table of agents."""
     rows: list[JsonObject] = [
         {
@@ -213,18 +228,14 @@ def print_agents(agents: Sequence[AgentView], as_json: bool) -> None:
         }
         for agent in agents
     ]
-    if as_json:
-        print_json(rows)
-        return
-    columns = list(rows[0])
-    print_table([columns, *([one_line(str(row[column])) for column in columns] for row in rows)])
+    if not print_as_json(rows):
+        print_table([[*rows[0]], *([one_line(str(value)) for value in row.values()] for row in rows)])
 
 
-def print_agent(agent: AgentView, boxes: Sequence[Checkbox], as_json: bool) -> None:
+def print_agent(agent: AgentView, boxes: Sequence[Checkbox]) -> None:
     """Print one agent with a checkbox for every tool (SPEC A1)."""
     kept = _KEPT[agent.kept]
-    if as_json:
-        print_json(msgspec.to_builtins(plain_agent(agent)) | {"from": kept, "selection": _selection(boxes)})
+    if print_as_json(msgspec.to_builtins(plain_agent(agent)) | {"from": kept, "selection": _selection(boxes)}):
         return
     click.echo(f"{agent.name} ({kept})" + (f": {agent.description}" if agent.description else ""))
     if agent.kept == "settings":
@@ -261,15 +272,8 @@ def _checkbox(box: Checkbox) -> str:
 
 
 def _selection(boxes: Sequence[Checkbox]) -> list[JsonObject]:
-    return [
-        {
-            "name": box.name,
-            "description": box.description,
-            "permissions": list(box.permissions),
-            "selected": box.selected,
-        }
-        for box in boxes
-    ]
+    fields = ("name", "description", "permissions", "selected")
+    return [{field: getattr(box, field) for field in fields} for box in boxes]
 
 
 def _globs(agent: AgentView) -> str:
@@ -280,13 +284,22 @@ def _globs(agent: AgentView) -> str:
 # Tokens.
 
 
-def print_tokens(tokens: Sequence[TokenView]) -> None:
-    """Print one line a token. The last column stays whole: it says which token not to revoke."""
-    print_table([_TOKEN_COLUMNS, *map(_token_cells, tokens)])
+def token_cells(token: TokenView) -> tuple[str, ...]:
+    """Return the row of a token. Its last column says which one not to revoke."""
+    made, seen, revoked = (at and render_time(at) for at in (token.created, token.last_seen, token.revoked))
+    day, _, _ = str(made).partition(" ")
+    remark = f"revoked {revoked.partition(' ')[0]}" if revoked else "in use here" if token.current else ""
+    return token.id, token.label, ", ".join(token.scopes), day, seen or "never", remark
 
 
 def token_uses(made: MadeToken, url: str) -> Iterator[str]:
     """Yield what a person can do with a new token, a line each."""
+    is_bound = any(scope.startswith(AGENT_SCOPE) for scope in made.scopes)
+    if not {"chat", "admin"}.isdisjoint(made.scopes):
+        yield f"OpenAI's    base URL  {url}/v1"
+        yield "  API       API key   TOKEN      (Open WebUI, LibreChat, Home Assistant, any OpenAI SDK)"
+    if is_bound and "chat" in made.scopes:
+        return
     if not {"chat", "admin"}.isdisjoint(made.scopes):
         yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "TOKEN" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
@@ -321,31 +334,9 @@ def render_time(at: str, *, seconds: bool = False) -> str:
     return datetime.fromisoformat(at).astimezone().strftime(f"%Y-%m-%d %H:%M{':%S' if seconds else ''}")
 
 
-def render_day(at: str) -> str:
-    """Return the day in the time zone of this computer."""
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d")
-
-
 def quote_label(label: str) -> str:
     """Return a label in quotes, on one line."""
     return repr(one_line(strip_invisible(label))) if label else "no label"
-
-
-def _token_cells(token: TokenView) -> tuple[str, ...]:
-    return (
-        one_line(strip_invisible(token.id)),
-        one_line(strip_invisible(token.label)),
-        one_line(strip_invisible(", ".join(token.scopes))),
-        render_day(token.created),
-        "never" if token.last_seen is None else render_time(token.last_seen),
-        _remark(token),
-    )
-
-
-def _remark(token: TokenView) -> str:
-    if token.revoked is not None:
-        return f"revoked {render_day(token.revoked)}"
-    return "in use here" if token.current else ""
 
 
 def render_usage(sums: Sequence[UsageSum]) -> list[str]:
@@ -355,6 +346,16 @@ def render_usage(sums: Sequence[UsageSum]) -> list[str]:
         f"{_render_total(one.output)} out, cost {_render_total(one.cost, '.4f', ' USD')}"
         for one in sums
     ] or ["nothing yet"]
+
+
+def render_budgets(found: BudgetList) -> list[str]:
+    """Return one line of text for each budget."""
+    return [
+        f"{one.of or 'all'}, a {one.period}: ${one.spent:.2f} of ${one.limit:.2f} spent"
+        f"{f' with ${one.added:.2f} added' if one.added else ''}, ${one.left:.2f} left"
+        f"{f', ${one.reserved:.4f} reserved' if one.reserved else ''}; whole again on {one.free_on}"
+        for one in found.budgets
+    ]
 
 
 def _render_total(total: Total, form: str = ".0f", unit: str = "") -> str:

@@ -32,20 +32,17 @@ def print_tool(tool: ToolView) -> None:
 
 
 def _facts(tool: ToolView) -> Iterator[tuple[str, str]]:
+    """Yield the lines above a tool's parameters: a name and a text each."""
     yield "origin", f"{Origin(tool.origin.kind, tool.origin.name)}, version {tool.version}"
     yield "permissions", ", ".join(tool.permissions) or "none"
     yield "timeout", "none of its own" if tool.timeout is None else round_seconds(tool.timeout)
-    claims = structs.asdict(tool.annotations)
-    yield "annotations", ", ".join(_claim(name, claims[name]) for name in claims if claims[name]) or "none"
+    claims = [(name, value) for name, value in structs.asdict(tool.annotations).items() if value]
+    yield "annotations", ", ".join(name if value is True else f"{name} {value}" for name, value in claims) or "none"
     yield "agents", ", ".join(tool.agents) or "none"
     if tool.disabled_by is not None:
         yield "off", f"switched off by {tool.disabled_by!r}"
     if tool.missing:
         yield "not offered", tool.missing
-
-
-def _claim(name: str, value: object) -> str:
-    return name if value is True else f"{name} {value}"
 
 
 def _parameters(schema: Json, root: JsonObject, path: str = "", depth: int = 0) -> Iterator[tuple[str, ...]]:
@@ -63,6 +60,7 @@ def _parameters(schema: Json, root: JsonObject, path: str = "", depth: int = 0) 
 
 
 def _type(schema: Mapping[str, Json]) -> str:
+    """Return the type of a parameter in one line: its choices, its forms or its types."""
     choices = schema.get("enum")
     if isinstance(choices, list):
         return " | ".join(escape_invisible(encode(choice).decode()) for choice in choices)

@@ -12,7 +12,17 @@ from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList, AgentView
 
 if TYPE_CHECKING:
-    from handspan.cli.chat.chat_link import OpenChat
+    from contextlib import AbstractAsyncContextManager
+
+    from handspan.cli.chat.terminal_chat import TerminalChat
+    from handspan.client.chat import Chat, ChatKind
+    from handspan.gateway.inside_chat import InsideChat
+
+    ChatLink: TypeAlias = Chat | InsideChat
+    """One session, over a connection or in this process."""
+    OpenChat: TypeAlias = Callable[[str, str, TerminalChat, ChatKind], AbstractAsyncContextManager[ChatLink]]
+    """Opens a session, or a new one of this kind for an empty id, with this agent; an empty name: the agent that the
+    session has."""
 
 T = TypeVar("T")
 AUTO: Final = "auto"
@@ -62,11 +72,22 @@ class UploadBody(Struct, frozen=True):
 
 OnLine: TypeAlias = Callable[[bytes], None]
 """Gets each line of an answer as it comes."""
-SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str], OnLine | None], Awaitable[GatewayAnswer]]
-"""One request: method, path, body (bytes and an `UploadBody` as they are, an object as JSON), headers.
 
-Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer has no body: `OnLine` gets its lines.
-"""
+
+class GatewayRequest(Struct, frozen=True):
+    """One request."""
+
+    method: Method
+    path: str
+    body: object = None
+    """Bytes and an `UploadBody` are sent as they are, an object as JSON."""
+    headers: Mapping[str, str] = {}
+    on_line: OnLine | None = None
+    """Gets the lines of the answer, which then has no body."""
+
+
+SendRequest: TypeAlias = Callable[[GatewayRequest], Awaitable[GatewayAnswer]]
+"""Returns the answer to one request. Raises `RemoteRefused` when the gateway refuses it."""
 
 
 class Requests:
@@ -87,25 +108,26 @@ class Requests:
 
     async def send(self, method: Method, path: str, body: object = None) -> GatewayAnswer:
         """Return the answer to one request."""
-        return await self._send(method, path, body, {}, None)
+        return await self._send(GatewayRequest(method, path, body))
 
     async def stream(self, path: str, body: object, headers: Mapping[str, str], on_line: OnLine) -> None:
         """Post a request whose answer comes line by line; returns after the last line."""
-        await self._send("POST", path, body, headers, on_line)
+        await self._send(GatewayRequest("POST", path, body, headers, on_line=on_line))
 
     async def follow(self, path: str, on_line: OnLine) -> None:
         """Get an answer that comes line by line; returns when the gateway ends it."""
-        await self._send("GET", path, None, {}, on_line)
+        await self._send(GatewayRequest("GET", path, on_line=on_line))
 
     async def upload(self, path: str, body: UploadBody, media_type: str, form: type[T]) -> T:
         """Post these bytes, and return the answer, read as `form`. Raises `RemoteRefused`."""
-        return read_answer(self.url, await self._send("POST", path, body, {"Content-Type": media_type}, None), form)
+        request = GatewayRequest("POST", path, body, {"Content-Type": media_type})
+        return read_answer(self.url, await self._send(request), form)
 
 
 def with_query(path: str, query: Mapping[str, str]) -> str:
     """Return the path with those parts of the query that are not empty."""
     given = {name: value for name, value in query.items() if value}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
@@ -144,7 +166,10 @@ async def find_agent(requests: Requests, name: str) -> AgentView:
 
 
 def find_id(given: str, ids: Iterable[str], refused: RemoteRefused) -> str:
-    """Return the id that begins with what a table showed of it. Raises `refused` unless exactly one does."""
+    """Return the whole id of which a table showed the beginning. Raises `refused` unless exactly one begins so.
+
+    `refused`: what the gateway answered when `given` was taken for a whole id. Only after a 404 is it a beginning.
+    """
     start = given.removesuffix("…")
     found = [one for one in ids if one.startswith(start)]
     if refused.status != 404 or len(start) < SHORT_ID or len(found) != 1:

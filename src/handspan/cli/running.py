@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.cli import late
 from handspan.config.private_files import is_locked, read_private, replace_private
@@ -21,8 +21,8 @@ _SECONDS: Final = 3.0
 _OWN_FOLDER: Final = "End it first, or give this one a folder of its own: --state."
 
 
-class ServingGateway(Struct, frozen=True):
-    """A gateway that answers."""
+class ServingGateway(Struct, frozen=True, omit_defaults=True):
+    """A gateway that answers, and what the file in its state folder says of it: all but the token."""
 
     url: str
     pid: int
@@ -38,15 +38,6 @@ class ServingGateway(Struct, frozen=True):
         return f"ServingGateway(url={self.url!r}, pid={self.pid!r})"
 
 
-class _GatewayFile(Struct, frozen=True):
-    """What the file in the state folder says of the gateway."""
-
-    url: str
-    pid: int
-    workspace: str = ""
-    search_path: str = ""
-
-
 class StateInUse(ConfigError):
     """Another gateway serves this state folder."""
 
@@ -54,7 +45,7 @@ class StateInUse(ConfigError):
 def find_running(state: Path) -> ServingGateway | None:
     """Return the gateway that serves this state folder; None when none runs and answers."""
     try:
-        found = msgspec.json.decode(read_private(state / _FILE) or b"", type=_GatewayFile)
+        found = msgspec.json.decode(read_private(state / _FILE) or b"", type=ServingGateway)
         os.kill(found.pid, 0)
     except PermissionError:  # the process runs, as another user's
         pass
@@ -64,9 +55,7 @@ def find_running(state: Path) -> ServingGateway | None:
         return None
     if late.http_request.ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return ServingGateway(
-        found.url, found.pid, read_operator_token(state) or "", found.workspace, search_path=found.search_path
-    )
+    return structs.replace(found, token=read_operator_token(state) or "")
 
 
 @contextlib.contextmanager
@@ -94,7 +83,7 @@ def claim_state(state: Path, remedy: str = _OWN_FOLDER) -> Iterator[None]:
 def announce(state: Path, url: str, workspace: str = "") -> Iterator[None]:
     """Open a block in which other commands find the gateway at this address, its workspace and its PATH."""
     file = state / _FILE
-    said = _GatewayFile(url, os.getpid(), workspace, os.environ.get("PATH", ""))
+    said = ServingGateway(url, os.getpid(), workspace=workspace, search_path=os.environ.get("PATH", ""))
     replace_private(file, msgspec.json.encode(said))
     try:
         yield

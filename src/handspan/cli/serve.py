@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -16,7 +16,7 @@ import msgspec
 from handspan.cli import late
 from handspan.cli.options import config_folder, place_words, read_loaded_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
-from handspan.cli.trust import certificate_of, own_tls
+from handspan.cli.trust import own_tls
 from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
@@ -58,42 +58,30 @@ _A_MOMENT: Final = 0.02
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Lines for people (text) or programs (json).")
 @click.option(
     "--log-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(dir_okay=False),
     help="Write the log there, in place of standard error; a full file is kept as FILE.1.",
 )
 @settings_options
-def command(
-    host: str | None,
-    lan: bool,
-    tls: bool,
-    port: int | None,
-    role: str | None,
-    model: str | None,
-    ready_file: Path | None,
-    verbose: bool,
-    quiet: bool,
-    log_format: str | None,
-    log_file: Path | None,
-) -> None:
+def command(ready_file: Path | None, model: str | None, verbose: bool, quiet: bool, **given: Any) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once.
 
     SIGHUP, as `handspan reload`, takes the settings as they are now. A terminal that is closed ends the gateway in
     order, unless `nohup` started it.
     """
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
-    if lan and host:
+    if given["lan"] and given["host"]:
         raise click.UsageError("--lan, or --host: --lan listens on every network of this computer.")
     if verbose and quiet:
         raise click.UsageError("--verbose, or --quiet.")
     loaded = read_loaded_settings(
         {
-            "gateway.host": "0.0.0.0" if lan else host,
-            "gateway.port": port,
-            "gateway.tls": tls or None,
-            "cluster.role": role,
+            "gateway.host": "0.0.0.0" if given["lan"] else given["host"],
+            "gateway.port": given["port"],
+            "gateway.tls": given["tls"] or None,
+            "cluster.role": given["role"],
             "log.level": "debug" if verbose else "warning" if quiet else None,
-            "log.format": log_format,
-            "log.file": None if log_file is None else str(log_file.absolute()),
+            "log.format": given["log_format"],
+            "log.file": given["log_file"] and os.path.abspath(given["log_file"]),
         }
     )
     settings = loaded.settings
@@ -124,11 +112,6 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
     )
 
 
-def _own_certificates(settings: Settings) -> "LanCertificates | None":
-    """Return our own certificates; None when the gateway uses none, or one of the person's."""
-    return _make_certificates(settings) if has_own_root(settings) else None
-
-
 def _make_certificates(settings: Settings) -> "LanCertificates":
     return late.lan_certificates.LanCertificates(settings.state / TLS_FOLDER)
 
@@ -145,6 +128,7 @@ async def _renew(certificates: "LanCertificates") -> None:
 
 
 async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *, is_quiet: bool) -> None:
+    """Serve until a signal stops it. Print and log what the operator has to know meanwhile."""
     settings = loaded.settings
     gateway = late.gateway.Gateway(settings, config_folder(), model=model, loaded=loaded)
     events = EventLog(logs_each_call=settings.log.level == "debug")
@@ -154,6 +138,7 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
         saying: list[asyncio.Task[None]] = []
 
         def on_ready(url: str) -> None:
+            """Announce the gateway, which answers now: to other commands, in the log, and to the operator."""
             while_it_serves.enter_context(announce(settings.state, url, str(settings.workspace)))
             if ready_file is not None:
                 write_ready(ready_file, url, gateway.parts.auth.operator_token)
@@ -162,8 +147,8 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
                 saying.append(asyncio.create_task(_print_start(gateway, settings, url, place_words(loaded))))
             elif not settings.gateway.port:
                 click.echo(f"Gateway  {url}")  # nothing else says which port the system chose
-            if (certificates := _own_certificates(settings)) is not None:
-                saying.append(asyncio.create_task(_renew(certificates)))
+            if has_own_root(settings):
+                saying.append(asyncio.create_task(_renew(_make_certificates(settings))))
 
         try:
             await serve(
@@ -236,6 +221,7 @@ async def _print_page(gateway: "Gateway", url: str, place: str) -> None:
 
 
 async def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place: str) -> None:
+    """Print how other devices and programs get in, with a code if this is a terminal."""
     _print_line(f"Device   `handspan device{place}` offers the tools of this computer")
     if not sys.stdout.isatty():  # a code is a secret, as the page's link is
         _print_line(f"         `handspan pair{place}` shows a code for another program, computer or phone")
@@ -251,15 +237,17 @@ async def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place
     _print_line(
         f"         its scopes: {scopes}; `handspan pair --scope chat --scope device{place}`: for one that chats, too"
     )
-    click.echo(qr_text(pairing_url(others, code)))
+    pin = _make_certificates(settings).pin_for(others) if has_own_root(settings) else None
+    click.echo(qr_text(pairing_url(others, code, pin)))
     if not others.startswith("https:"):
         _print_line("         without https a phone's browser has no camera, location and motion: start with --tls too")
 
 
 def _print_trust(settings: Settings, url: str) -> None:
-    certificates = _own_certificates(settings)
-    if certificates is None:
+    """Print how a phone comes to trust the gateway's own root certificate, if it has one."""
+    if not has_own_root(settings):
         return
+    certificates = _make_certificates(settings)
     address = _address_for_others(settings, url) or url
     _print_line(f"TLS      a phone loads the root once, from {address}/device")
     _print_line(f"         its SHA-256: {certificates.fingerprint()}")
@@ -288,7 +276,7 @@ def _running_address(settings: Settings) -> str:
     if not sys.stderr.isatty():
         return where
     try:
-        tls = own_tls(certificate_of(settings))
+        tls = own_tls(settings)
     except OSError:
         return where
     answered = late.http_request.ask(

@@ -5,30 +5,24 @@ from typing import Final
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import one_line, print_done, print_json, print_line
+from handspan.cli.door import RequestGroup, ask_gateway, change, fetch
+from handspan.cli.options import completes, is_json
+from handspan.cli.render import one_line, print_as_json, print_done, print_line
 from handspan.cli.requests import segment
 from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import ConfigError
-from handspan.core.values import JsonObject, strip_invisible
+from handspan.core.values import strip_invisible
 from handspan.wire.rest.skills import SkillList, SkillState, SkillText
 
 _COLUMN: Final = 11
 """Where the names begin."""
 
 
-@click.group("skills", cls=ListingGroup, invoke_without_command=True)
-@json_option
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@click.group("skills", cls=RequestGroup)
+def command() -> None:
     """List the skills: name, where from, whether it can be used, description."""
-    if ctx.invoked_subcommand is not None:
-        return
-    listed = ask_gateway(lambda requests: requests.get("/api/skills", SkillList), says=not as_json).skills
-    if as_json:
-        print_json(listed)
+    listed = fetch("/api/skills", SkillList).skills
+    if print_as_json(listed):
         return
     for skill in listed:
         state = "available" if skill.enabled else "off"
@@ -39,44 +33,37 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name", shell_complete=completes("skills"))
-@json_option
-@place_options
-def show(name: str, as_json: bool) -> None:
+def show(name: str) -> None:
     """Print the tools of the skill NAME, and its instructions as a model would get them."""
-    skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
-    print_done(skill, _render_text(skill), as_json=as_json)
+    skill = fetch(_path(name), SkillText)
+    print_done(skill, _render_text(skill))
 
 
 @command.command("enable")
 @click.argument("name", shell_complete=completes("skills"))
 @click.option("--yes", is_flag=True, help="Do not show it and ask first.")
-@json_option
-@place_options
-def enable(name: str, yes: bool, as_json: bool) -> None:
+def enable(name: str, yes: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
-    if as_json and not yes:
+    if is_json() and not yes:
         raise click.UsageError("--json asks nothing: give --yes, too.")
-    skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
+    skill = fetch(_path(name), SkillText)
     if not yes:
         click.echo(_render_text(skill))
         click.confirm(f"Let agents follow {name!r}?", abort=True)
-    body: JsonObject = {"enabled": True, "fingerprint": skill.fingerprint}
-    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, body), says=False)
+    body = {"enabled": True, "fingerprint": skill.fingerprint}
+    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, body), is_silent=True)
     text = f"{name} can be used." if state.changed else f"{name} could be used already."
-    print_done(state, text, as_json=as_json)
+    print_done(state, text)
 
 
 @command.command("disable")
 @click.argument("name", shell_complete=completes("skills"))
-@json_option
-@place_options
-def disable(name: str, as_json: bool) -> None:
+def disable(name: str) -> None:
     """Take back `enable`."""
-    change: JsonObject = {"enabled": False}
-    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, change), says=not as_json)
+    state = change("PUT", _path(name), SkillState, {"enabled": False})
     if not state.changed:
         raise ConfigError(f"The skill {name!r} was not enabled here: `handspan skills` lists those that are on.")
-    print_done(state, f"{name} can't be used any more.", as_json=as_json)
+    print_done(state, f"{name} can't be used any more.")
 
 
 def _render_text(skill: SkillText) -> str:

@@ -94,7 +94,9 @@ class TerminalQuestions:
         """Return what the person types; `expired` when they type nothing in time."""
         opened()
         async with self._one_at_a_time:
-            self._forget_typed()
+            if self._read_from.isatty():
+                with contextlib.suppress(termios.error):  # what was typed before the question is no answer
+                    termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
             self._is_doubtful = time.monotonic() - self._taken_back_at < _REACTION
             self._write_to.write(self._render(question))
             try:
@@ -157,12 +159,6 @@ class TerminalQuestions:
             self._is_doubtful = False
             self._write_to.write("  (The question before this one is over. Please answer this one again.)\n")
 
-    def _forget_typed(self) -> None:
-        """Drop what was typed before the question: it is no answer."""
-        if self._read_from.isatty():
-            with contextlib.suppress(termios.error):
-                termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
-
     async def _line(self) -> str:
         """Return the next line. A cancelled read has taken nothing, so the next read gets the line."""
         if self._read_from.isatty():
@@ -207,8 +203,9 @@ def _call_line(question: Question) -> str:
 
 def prompt_for_value(question: Question) -> str:
     """Return what to type, in a few words."""
-    form = "a number of the list" if options_of(question.schema or {}) else _form(question.schema or {})
-    return f"  {form} (empty: no answer)? "
+    schema = question.schema or {}
+    form = "Your answer" if is_text(schema) else "JSON of this form"
+    return f"  {'a number of the list' if options_of(schema) else form} (empty: no answer)? "
 
 
 def read_value(question: Question, typed: str) -> Json:
@@ -238,19 +235,15 @@ def _option(option: Json) -> str:
     return strip_invisible(option) if isinstance(option, str) else _short(option)
 
 
-def _form(schema: JsonObject) -> str:
-    return "Your answer" if is_text(schema) else "JSON of this form"
-
-
 def _indent(value: JsonObject) -> str:
     """Return JSON in indented lines. A long text is cut, and says so."""
     text = escape_invisible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-    return "".join(f"  {line}\n" for line in _cut(text).split("\n"))
+    return "".join(f"  {line}\n" for line in _shorten(text).split("\n"))
 
 
 def _short(value: object) -> str:
-    return _cut(escape_invisible(msgspec.json.encode(value).decode()))
+    return _shorten(escape_invisible(msgspec.json.encode(value).decode()))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"

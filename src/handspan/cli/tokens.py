@@ -7,9 +7,18 @@ import msgspec
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import ListingGroup, json_option
+from handspan.cli.options import ListingGroup, is_json, json_option
 from handspan.cli.remote import Remote
-from handspan.cli.render import print_json, print_tokens, quote_label, render_time, token_uses, token_words
+from handspan.cli.render import (
+    print_as_json,
+    print_done,
+    print_list,
+    quote_label,
+    render_time,
+    token_cells,
+    token_uses,
+    token_words,
+)
 from handspan.cli.requests import segment
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean
@@ -25,23 +34,17 @@ _TAKEN_LABELS: Final = {
 }
 
 
-@click.group("tokens", cls=ListingGroup, invoke_without_command=True)
+@click.group("tokens", cls=ListingGroup)
 @click.option("--all", "with_revoked", is_flag=True, help="Revoked ones too.")
 @json_option
 @gateway_options
-@click.pass_context
-def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
+def command(with_revoked: bool) -> None:
     """List your tokens at the gateway: id, label, scopes, when made, when last seen. Never the tokens themselves."""
-    if ctx.invoked_subcommand is not None:
-        return
-    with as_operator(says=not as_json) as remote:
+    with as_operator() as remote:
         tokens = _list_tokens(remote)
     shown = [token for token in tokens if with_revoked or token.revoked is None]
-    if as_json:
-        print_json(shown)
-        return
-    print_tokens(shown)
-    if hidden := len(tokens) - len(shown):
+    print_list(("id", "label", "scopes", "made", "last seen", ""), shown, token_cells)
+    if not is_json() and (hidden := len(tokens) - len(shown)):
         click.echo(f"({hidden} more {'is' if hidden == 1 else 'are'} revoked: --all)", err=True)
 
 
@@ -56,33 +59,37 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     show_default=True,
     help="What it may do: talk to agents, bring tools, call tools, all that you may. May be given several times.",
 )
-@click.option("--agent", "agents", multiple=True, help="With the scope tools: only this agent's tools.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    help="Only this agent: with the scope tools its tools, with chat talk to it by OpenAI's API and the other fronts.",
+)
 @click.option(
     "--answers", is_flag=True, help="An MCP client with it may answer for its person whether its own calls may run."
 )
 @json_option
 @gateway_options
-def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], answers: bool, as_json: bool) -> None:
+def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], answers: bool) -> None:
     """Make a token for a page or a program; LABEL is for you, to know it again.
 
     The token itself goes to standard output, and is shown this once; what to do with it, to standard error. It holds
     until it is revoked.
     """
-    if agents and set(scopes) != {"tools"}:
-        raise click.UsageError("--agent goes with `--scope tools`: other scopes can't be bound to an agent.")
+    if agents and not set(scopes) <= {"tools", "chat"}:
+        raise click.UsageError("--agent goes with `--scope tools` and chat: other scopes can't be bound to an agent.")
     if answers and set(scopes) == {"device"}:
         raise click.UsageError("--answers goes with `--scope tools`, chat or admin: a device calls no tools by MCP.")
     wanted: JsonObject = {"label": _check_label(label), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
     if answers:
         wanted["answers"] = True
-    with as_operator(says=not as_json) as remote:
+    with as_operator() as remote:
         same = [token.id for token in _list_tokens(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
     if same:
         older = f"{len(same)} older {'token has' if len(same) == 1 else 'tokens have'}"
         click.echo(f"Note: {older} this label too ({', '.join(same)}): `handspan tokens revoke ID` ends one.", err=True)
-    if as_json:
-        print_json({"url": remote.url, **msgspec.to_builtins(made)})
+    if print_as_json({"url": remote.url, **msgspec.to_builtins(made)}):
         return
     click.echo(f"The token of {quote_label(made.label)} ({', '.join(made.scopes)}). It is shown this once:", err=True)
     click.echo(made.token)
@@ -99,22 +106,19 @@ def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], answers: b
 )
 @json_option
 @gateway_options
-def revoke(token_id: str, yes: bool, as_json: bool) -> None:
+def revoke(token_id: str, yes: bool) -> None:
     """Let the token with this ID (`handspan tokens` lists them) in no more; what it has opened is closed at once."""
-    with as_operator(says=not as_json) as remote:
+    with as_operator() as remote:
         token = _find(_list_tokens(remote), token_id)
         if token.revoked is None:
             if not yes:
                 _confirm(token)
             remote.change("DELETE", f"/api/tokens/{segment(token.id)}", RevokedToken)
-    if as_json:
-        print_json({"id": token.id, "label": token.label, "revoked": True, "changed": token.revoked is None})
-    elif token.revoked is None:
-        click.echo(
-            f"The token {token_words(token)} is revoked: it opens nothing any more, and what it had opened is closed."
-        )
-    else:
-        click.echo(f"The token {token_words(token)} was revoked already: {render_time(token.revoked)}.")
+    text = "is revoked: it opens nothing any more, and what it had opened is closed."
+    if token.revoked is not None:
+        text = f"was revoked already: {render_time(token.revoked)}."
+    answer = {"id": token.id, "label": token.label, "revoked": True, "changed": token.revoked is None}
+    print_done(answer, f"The token {token_words(token)} {text}")
 
 
 def _list_tokens(remote: Remote) -> list[TokenView]:
@@ -135,6 +139,7 @@ def _check_label(label: str) -> str:
 
 
 def _find(tokens: list[TokenView], token_id: str) -> TokenView:
+    """Return the token of this id. Raises `ConfigError`, which names ids that may be meant."""
     for token in tokens:
         if token.id == token_id:
             return token
@@ -148,12 +153,10 @@ def _find(tokens: list[TokenView], token_id: str) -> TokenView:
 def _confirm(token: TokenView) -> None:
     """Ask first when the token is the operator's, or the one that this command uses."""
     if is_operator_label(token.label):
-        click.echo(
-            f"{token_words(token)} is the operator's: no command gets in any more until the gateway is started again.",
-            err=True,
-        )
+        text = "the operator's: no command gets in any more until the gateway is started again."
     elif token.current:
-        click.echo(f"{token_words(token)} is the token that this command uses: it can't be used again.", err=True)
+        text = "the token that this command uses: it can't be used again."
     else:
         return
+    click.echo(f"{token_words(token)} is {text}", err=True)
     click.confirm("Revoke it?", abort=True, err=True)

@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from handspan.cli.door import ask_gateway, note_changed_settings, place_options
-from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import print_broken, print_costs, print_done, print_json, print_tools, print_why, tool_row
+from handspan.cli.door import RequestGroup, ask_gateway, change, fetch, note_changed_settings
+from handspan.cli.options import agent_option, completes
+from handspan.cli.render import print_as_json, print_broken, print_costs, print_done, print_tools, print_why, tool_row
 from handspan.cli.render_tool import print_tool
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
@@ -22,97 +22,63 @@ FOLDER: Final = "tools folder"
 """The source of the person's own files."""
 
 
-@click.group("tools", cls=ListingGroup, invoke_without_command=True)
-@json_option
-@click.option("--agent", shell_complete=completes("agents"), help="Only what this agent may use.")
+@click.group("tools", cls=RequestGroup)
+@agent_option("Only what this agent may use.")
 @click.option("--cost", "is_cost", is_flag=True, help="About how many tokens each tool takes in every request.")
-@place_options
-@click.pass_context
-def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool) -> None:
+def command(agent: str | None, is_cost: bool) -> None:
     """List the tools: name, description, origin, version, permissions."""
-    if ctx.invoked_subcommand is not None:
-        return
     if is_cost:
-        costs = ask_gateway(
-            lambda requests: requests.get("/api/tools/cost", ToolCosts, agent=agent or ""), says=not as_json
-        )
-        if as_json:
-            print_json(costs)
-        else:
+        costs = fetch("/api/tools/cost", ToolCosts, agent=agent or "")
+        if not print_as_json(costs):
             print_costs(costs)
-    else:
-        tools = ask_gateway(lambda requests: _list(requests, agent), says=not as_json)
-        if as_json:
-            print_json([tool_row(tool) for tool in tools])
-        else:
-            print_tools(tools)
+        return
+    tools = ask_gateway(lambda requests: _list(requests, agent))
+    if not print_as_json([tool_row(tool) for tool in tools]):
+        print_tools(tools)
 
 
 @command.command("show")
 @click.argument("name", shell_complete=completes("tools"))
-@json_option
-@place_options
-def show(name: str, as_json: bool) -> None:
+def show(name: str) -> None:
     """Show the tool NAME: what it does, its parameters, its origin and limits, and an example call."""
-    tool = ask_gateway(lambda requests: _find(requests, name), says=not as_json)
-    if as_json:
-        print_json(tool)
-    else:
+    tool = ask_gateway(lambda requests: _find(requests, name))
+    if not print_as_json(tool):
         print_tool(tool)
 
 
 @command.command("why")
 @click.argument("name", shell_complete=completes("tools"))
-@click.option(
-    "--agent",
-    shell_complete=completes("agents"),
-    help="The agent to ask about; default: the default agent of the settings.",
-)
-@json_option
-@place_options
-def why(name: str, agent: str | None, as_json: bool) -> None:
+@agent_option("The agent to ask about; default: the default agent of the settings.")
+def why(name: str, agent: str | None) -> None:
     """Say why an agent can or can't use the tool NAME. Exit code 1: it can't."""
-    path = f"/api/tools/{segment(name)}/why"
-    answer = ask_gateway(lambda requests: requests.get(path, Why, agent=agent or ""), says=not as_json)
-    if as_json:
-        print_json(answer)
-    else:
+    answer = fetch(f"/api/tools/{segment(name)}/why", Why, agent=agent or "")
+    if not print_as_json(answer):
         print_why(answer)
     sys.exit(0 if answer.usable else 1)
 
 
 @command.command("disable")
 @click.argument("pattern", shell_complete=completes("tools"))
-@json_option
-@place_options
-def disable(pattern: str, as_json: bool) -> None:
+def disable(pattern: str) -> None:
     """Switch off for all owners what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
-    switched = ask_gateway(lambda requests: _switch_off(requests, pattern), says=not as_json)
-    print_done(switched, f"{pattern} is off." if switched.changed else f"{pattern} was already off.", as_json=as_json)
+    switched = ask_gateway(lambda requests: _switch_off(requests, pattern))
+    print_done(switched, f"{pattern} is off." if switched.changed else f"{pattern} was already off.")
 
 
 @command.command("enable")
 @click.argument("pattern", shell_complete=completes("tools"))
-@json_option
-@place_options
-def enable(pattern: str, as_json: bool) -> None:
+def enable(pattern: str) -> None:
     """Take back `disable` of exactly this PATTERN."""
-    switched = ask_gateway(lambda requests: _switch_on(requests, pattern), says=not as_json)
-    print_done(
-        switched, f"{pattern} is on." if switched.changed else f"{pattern} was not switched off.", as_json=as_json
-    )
+    switched = ask_gateway(lambda requests: _switch_on(requests, pattern))
+    print_done(switched, f"{pattern} is on." if switched.changed else f"{pattern} was not switched off.")
 
 
 @command.command("reload")
-@json_option
-@place_options
-def reload(as_json: bool) -> None:
+def reload() -> None:
     """Read the files of the tools folder again. Changed files are read without it. Exit code 1: one is broken."""
-    sources = ask_gateway(lambda requests: requests.change("POST", "/api/sources/reload", SourceList), says=not as_json)
+    sources = change("POST", "/api/sources/reload", SourceList)
     folder = sources.sources.get(FOLDER, SourceState())
-    if as_json:
-        print_json(folder)
-    else:
+    if not print_as_json(folder):
         print_broken(folder)
         click.echo(f"The tools folder has {folder.tools} {'tool' if folder.tools == 1 else 'tools'}.")
     sys.exit(1 if folder.broken else 0)

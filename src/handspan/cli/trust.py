@@ -22,15 +22,13 @@ _OWN_ROOT: Final = "Handspan of "
 """How the name of a root certificate begins that `serve --tls` made (gateway/serving/lan_certificates.py)."""
 
 
-def certificate_of(settings: Settings) -> Path | None:
-    """Return the certificate to trust at the gateway of the state folder: that of the settings, or our own root."""
-    own = settings.state / TLS_FOLDER / ROOT_FILE
-    return settings.gateway.tls_cert or (own if own.exists() else None)
+def own_tls(settings: Settings) -> ssl.SSLContext | None:
+    """Return TLS that trusts only the gateway of the state folder, at any address; None when it has no certificate.
 
-
-def own_tls(certificate: Path | None) -> ssl.SSLContext | None:
-    """Return TLS that trusts only the certificate in this file, at any address; None without a file."""
-    if certificate is None:
+    The certificate is that of the settings, or our own root. Raises `OSError` when it can't be read.
+    """
+    certificate = settings.gateway.tls_cert or settings.state / TLS_FOLDER / ROOT_FILE
+    if settings.gateway.tls_cert is None and not certificate.exists():
         return None
     context = ssl.create_default_context(cafile=str(certificate))
     context.check_hostname = False
@@ -69,7 +67,7 @@ def named_tls(settings: Settings, url: str, pem: str = "") -> ssl.SSLContext | N
         return None
     if pem:
         return trusting_tls(pem)
-    return own_tls(certificate_of(settings)) if _is_own(settings, url) else None
+    return own_tls(settings) if _is_own(settings, url) else None
 
 
 def _is_own(settings: Settings, url: str) -> bool:

@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option
-from handspan.cli.render import print_json, render_usage
+from handspan.cli.door import fetch, request_options
+from handspan.cli.options import completes
+from handspan.cli.render import print_as_json, render_budgets, render_usage
+from handspan.wire.rest.budgets import BudgetList
 from handspan.wire.rest.calls import UsageList
 
 
@@ -30,13 +31,12 @@ def _day(_: click.Context, __: click.Parameter, given: str) -> str:
 )
 @click.option("--session", default="", shell_complete=completes("sessions"), help="Only this session.")
 @click.option("--since", default="", callback=_day, help="Only since this day (UTC): today, yesterday, or 2026-01-31.")
-@json_option
-@place_options
-def command(by: str, session: str, since: str, as_json: bool) -> None:
+@request_options
+def command(by: str, session: str, since: str) -> None:
     """Print replies, tokens and cost. A count that the model did not report is unknown, never 0."""
-    query = {"by": by, "session": session, "since": since}
-    found = ask_gateway(lambda requests: requests.get("/api/usage", UsageList, **query), says=not as_json)
-    if as_json:
-        print_json(found.usage)
-    else:
-        click.echo("\n".join(render_usage(found.usage)))
+    found = fetch("/api/usage", UsageList, by=by, session=session, since=since)
+    limits = fetch("/api/budgets", BudgetList)
+    if print_as_json({"by": found.by, "usage": found.usage, "budgets": limits.budgets}):
+        return
+    budgets = render_budgets(limits)
+    click.echo("\n".join([*render_usage(found.usage), *(["", "Budgets:", *budgets] if budgets else [])]))

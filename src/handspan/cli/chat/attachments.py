@@ -2,16 +2,17 @@
 
 import mimetypes
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
 from handspan.cli.artifacts import read_file, upload
 from handspan.cli.requests import Requests, segment
-from handspan.config.settings import MediaSettings
+from handspan.config.tool_settings import MediaSettings
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.images import ImageLimits
 from handspan.media.workers import MediaWorkers
-from handspan.wire.rest.sessions import FileView, MessageList
+from handspan.wire.rest.sessions import MessageList
 from handspan.wire.ws_frames import MediaPart
 
 _MOST_TEXT: Final = 500_000
@@ -45,11 +46,10 @@ def kind_of(name: str) -> tuple[Literal["image", "audio", "file"], str]:
 def _is_short_text(data: bytes) -> bool:
     if not data or len(data) > _MOST_TEXT or b"\0" in data:
         return False
-    try:
+    with suppress(UnicodeDecodeError):
         data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return True
+    return False
 
 
 async def small_png(data: bytes) -> bytes:
@@ -70,16 +70,8 @@ async def result_images(requests: Requests, session: str, calls: frozenset[str])
         for file in message.files
         if file.kind == "image"
     ]
-    loaded = [(_name(file), await _load(requests, where)) for file, where in files]
+    loaded = []
+    for file, where in files:
+        with suppress(HandspanError, ToolError):
+            loaded.append((file.name or file.media_type, (await requests.send("GET", where)).body))
     return [(name, data) for name, data in loaded if data]
-
-
-async def _load(requests: Requests, path: str) -> bytes:
-    try:
-        return (await requests.send("GET", path)).body
-    except (HandspanError, ToolError):
-        return b""
-
-
-def _name(file: FileView) -> str:
-    return file.name or file.media_type

@@ -1,40 +1,36 @@
 """`handspan chat`: one answer, or a conversation (SPEC A2, A4, U2)."""
 
+import asyncio
 import os
 import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec import Struct
 
 from handspan.cli import late
 from handspan.cli.chat.edits import render_with_diff
-from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
-from handspan.cli.chat.terminal_chat import TerminalChat
-from handspan.cli.ctrl_c import run_until_done
+from handspan.cli.chat.lines import ChatNote, JsonLines, Show, TerminalRenderer
+from handspan.cli.chat.terminal_chat import open_chat
+from handspan.cli.ctrl_c import until_ctrl_c
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
 from handspan.cli.edit_arguments import argument_editor
-from handspan.cli.options import completes, read_client_settings
-from handspan.cli.terminal_questions import EditArguments, is_simple_terminal, questions_for, render_question
+from handspan.cli.options import agent_option, completes, read_client_settings
+from handspan.cli.terminal_questions import is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.models import ChosenModel
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote
-    from handspan.cli.requests import Requests
 
 
 @click.command("chat")
 @click.argument("words", metavar="[QUESTION …] [-]", nargs=-1)
-@click.option(
-    "--agent",
-    shell_complete=completes("agents"),
-    help="The agent to talk to; default: the session's, else the default agent of the settings.",
-)
+@agent_option("The agent to talk to; default: the session's, else the default agent of the settings.")
 @click.option(
     "--session",
     "session_id",
@@ -43,6 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--model",
+    default="",
     shell_complete=completes("models"),
     help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.",
 )
@@ -60,17 +57,7 @@ if TYPE_CHECKING:
 @click.option("--plain", is_flag=True, help="No Markdown, no colours, nothing that moves; as in a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
 @place_options
-def command(
-    words: tuple[str, ...],
-    agent: str | None,
-    session_id: str | None,
-    model: str | None,
-    files: tuple[Path, ...],
-    verbose: bool,
-    yes: bool,
-    plain: bool,
-    as_json: bool,
-) -> None:
+def command(words: tuple[str, ...], **options: Any) -> None:
     """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation.
 
     Words without quotes are one QUESTION; quotes keep what your shell would change, such as ? and *.
@@ -79,10 +66,9 @@ def command(
     standard input is always read; with '-' alone it is the QUESTION. Without both, each of its lines is one message.
     """
     question, piped = _read_question(words)
-    given = _Given(question, agent, session_id, model or "", files=files, piped=piped, verbose=verbose, yes=yes)
-    style = _Style(is_json=as_json, is_rich=not as_json and not plain and _can_do_more())
-    remote = _find_gateway(given, says=not as_json)
-    sys.exit(run_until_done(_chat(remote, given, style)))
+    given = _Given(question=question, piped=piped, **options)
+    remote = _find_gateway(given)
+    sys.exit(asyncio.run(until_ctrl_c(_chat(remote, given))))
 
 
 _EXIT_CODES: Final = {"error": 1, "aborted": 130}
@@ -90,23 +76,25 @@ _EXIT_CODES: Final = {"error": 1, "aborted": 130}
 _PIPED_NAME: Final = "standard input"
 
 
-class _Given(Struct, frozen=True):
+class _Given(Struct, frozen=True, kw_only=True):
     """The arguments and options of the command, as they were given."""
 
     question: str | None
-    agent: str | None
-    session: str | None
-    model: str
-    files: tuple[Path, ...]
     piped: bytes
     """What standard input brought beside the question."""
+    agent: str | None
+    session_id: str | None
+    model: str
+    files: tuple[Path, ...]
     verbose: bool
     yes: bool
+    plain: bool
+    as_json: bool
 
-
-class _Style(Struct, frozen=True):
-    is_json: bool
-    is_rich: bool
+    @property
+    def is_rich(self) -> bool:
+        """Whether more than letters is shown."""
+        return not self.as_json and not self.plain and _can_do_more()
 
 
 def _can_do_more() -> bool:
@@ -140,11 +128,11 @@ def _brings_something() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def _find_gateway(given: _Given, *, says: bool) -> "Remote | None":
+def _find_gateway(given: _Given) -> "Remote | None":
     """Return the gateway to talk to; None for this process, which answers when --model is not the agent's model."""
     if not given.model:
-        return find_gateway(says=says)
-    remote = find_gateway(says=False)
+        return find_gateway(is_silent=given.as_json)
+    remote = find_gateway(is_silent=True)
     is_there, words = False, "(--model: embedded)"
     if remote is not None:
         agent = given.agent or remote.get("/api/agents", AgentList).default
@@ -156,31 +144,35 @@ def _find_gateway(given: _Given, *, says: bool) -> "Remote | None":
                 f"The agent at {remote.url} answers with {has!r}: give it another model there "
                 "(`handspan agents edit NAME --model M`), or use --embedded."
             )
-    if says:
+    if not given.as_json:
         say_aside(words)
     return remote if is_there else None
 
 
-async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
-    show = _make_show(style, given)
+async def _chat(remote: "Remote | None", given: _Given) -> int:
+    """Answer the question of the command line, or converse at the prompt. Return the exit code."""
+    show = _make_show(given)
     forced = "" if remote else given.model
-    workspace = Path(remote.workspace) if remote is not None and remote.workspace else None
     if remote is None:
-        workspace = read_client_settings().workspace
-    render = _question_renderer(style, workspace)
+        workspace: Path | None = read_client_settings().workspace
+    else:
+        workspace = Path(remote.workspace) if remote.workspace else None
+    render = _question_renderer(given, workspace)
     async with (
         open_requests(remote, model=forced) as requests,
-        TerminalChat(
+        open_chat(
             requests,
             show,
-            questions_for(given.yes, _argument_editor(requests), render),
-            forced,
-            shows_images=style.is_rich,
+            questions_for(given.yes, argument_editor(requests) if sys.stdin.isatty() else None, render),
+            given.agent,
+            session_id=given.session_id,
+            model=forced,
+            waits=given.question is not None,
+            shows_images=given.is_rich,
         ) as talk,
     ):
-        await talk.open(given.agent, given.session, waits=given.question is not None)
         for file in given.files:
-            show.note(f"({await talk.attach(file)})")
+            show(ChatNote(f"({await talk.attach(file)})"))
         if given.piped:
             await talk.attach_data(_PIPED_NAME, given.piped)
         if given.question is None:
@@ -190,26 +182,18 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
         return _EXIT_CODES.get(ended.reason, 0)
 
 
-def _make_show(style: _Style, given: _Given) -> Show:
+def _make_show(given: _Given) -> Show:
     once = given.question is not None
-    if style.is_json:
+    if given.as_json:
         return JsonLines(sys.stdout)
-    if not style.is_rich:
+    if not given.is_rich:
         return TerminalRenderer(sys.stdout, sys.stderr, verbose=given.verbose, once=once)
     return late.screen.make_screen(is_detailed=given.verbose, once=once)
 
 
-def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Question], str]:
+def _question_renderer(given: _Given, workspace: Path | None) -> Callable[[Question], str]:
     """Return a function that renders a question; the question about an edit gets a diff."""
     if not sys.stdin.isatty():
         return render_question
-    return lambda question: render_with_diff(question, workspace, is_coloured=style.is_rich and _has_colour())
-
-
-def _argument_editor(requests: "Requests") -> EditArguments | None:
-    """Return a function that lets the person edit the arguments of a call; None without a terminal."""
-    return argument_editor(requests) if sys.stdin.isatty() else None
-
-
-def _has_colour() -> bool:
-    return not os.environ.get("NO_COLOR")
+    is_coloured = given.is_rich and not os.environ.get("NO_COLOR")
+    return lambda question: render_with_diff(question, workspace, is_coloured=is_coloured)

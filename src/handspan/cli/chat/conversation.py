@@ -2,13 +2,17 @@
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from handspan.cli import late
 from handspan.cli.chat.commands import SlashCommands
-from handspan.cli.chat.prompt import PlainPrompt, PromptReader
+from handspan.cli.chat.prompt import PlainPrompt
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.options import read_place
+
+if TYPE_CHECKING:
+    from handspan.cli.chat.editor import LineEditor
 
 
 async def converse_at_prompt(talk: TerminalChat, *, can_do_more: bool) -> None:
@@ -17,7 +21,11 @@ async def converse_at_prompt(talk: TerminalChat, *, can_do_more: bool) -> None:
     if not (sys.stdin.isatty() and can_do_more):
         prompt = PlainPrompt(history)
         talk.write_above = prompt.write_above
-        await converse(commands, prompt)
+        prompt.open()
+        try:
+            await converse(commands, prompt)
+        finally:
+            prompt.close()
         return
     editor = late.editor.make_editor(history, commands.names)
     talk.on_link = editor.link
@@ -25,15 +33,11 @@ async def converse_at_prompt(talk: TerminalChat, *, can_do_more: bool) -> None:
     await converse(commands, editor)
 
 
-async def converse(commands: SlashCommands, reader: PromptReader) -> None:
+async def converse(commands: SlashCommands, reader: "PlainPrompt | LineEditor") -> None:
     """Answer line after line, until the person ends the conversation."""
-    reader.open()
-    try:
-        while (line := await reader.line()) is not None:
-            if not await _answer(commands, line):
-                return
-    finally:
-        reader.close()
+    while (line := await reader.line()) is not None:
+        if not await _answer(commands, line):
+            return
 
 
 async def _answer(commands: SlashCommands, line: str) -> bool:

@@ -37,7 +37,7 @@ def make_editor(history: Path, names: CompletionNames) -> "LineEditor":
 
 
 class LineEditor:
-    """Reads what a person types. Implements `PromptReader`."""
+    """Reads what a person types, as `PlainPrompt` does."""
 
     def __init__(
         self, history: Path, completer: Completer, *, read_from: Input | None = None, write_to: Output | None = None
@@ -55,20 +55,14 @@ class LineEditor:
             prompt_continuation=[("class:prompt", "· ")],
             history=FileOfLines(history),
             completer=completer,
-            complete_while_typing=Condition(self._is_command),
+            complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             key_bindings=self._bindings(),
             rprompt=self._hint,
             style=_STYLE,
             input=read_from,
             output=write_to,
         )
-        self._session.default_buffer.on_text_changed += lambda _: self._disarm()
-
-    def open(self) -> None:
-        """Do nothing: the history is read when it is asked for."""
-
-    def close(self) -> None:
-        """Do nothing: each line is stored at once."""
+        self._session.default_buffer.on_text_changed += self._disarm
 
     async def line(self) -> str | None:
         """Return what is typed next; None at the end."""
@@ -97,10 +91,7 @@ class LineEditor:
         words = "reconnecting…" if self._is_away else _AGAIN if self._is_armed else ""
         return [("class:rprompt", words)]
 
-    def _is_command(self) -> bool:
-        return self._session.default_buffer.text.startswith("/")
-
-    def _disarm(self) -> None:
+    def _disarm(self, _: object) -> None:
         if self._session.default_buffer.text:
             self._is_armed = False
 

@@ -1,7 +1,7 @@
 """A turn in plain letters: words as they come, a line for each call; and as JSON (SPEC U1, U2)."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol, TextIO
+from typing import Final, Protocol, TextIO, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -9,12 +9,15 @@ from msgspec import Struct
 from handspan.core.events import (
     GATEWAY_LOST,
     GATEWAY_STOPPED,
+    BudgetLow,
     CallFinished,
     CallProgress,
     CallStarted,
+    Compacted,
     Ended,
     EndReason,
     Event,
+    ModelSwitched,
     RequestQueued,
     RetryComing,
     RoundBegan,
@@ -25,7 +28,7 @@ from handspan.core.events import (
 from handspan.core.questions import find_waiting_note
 from handspan.core.results import edited_arguments
 from handspan.core.values import Json, describe_seconds, describe_wait, escape_invisible, strip_invisible
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 END_WORDS: Final[dict[EndReason, str]] = {
     "limit": "(stopped: the limit of tool rounds is reached)",
@@ -41,6 +44,8 @@ _ABORTS: Final = {
     GATEWAY_STOPPED.code: "(stopped: the gateway ends; say it again when it runs)",
     GATEWAY_LOST.code: "(cut off: the gateway ended in the middle)",
 }
+_WHOLE_REASONS: Final = ("cut", "budget_spent", "unpriced")
+"""Faults of models whose text says all."""
 _MAX_SHOWN: Final = 2000
 """Characters of arguments or a result, where they are shown."""
 
@@ -49,16 +54,39 @@ def describe_end(event: Ended) -> str:
     """Return what a person should know of the end of a turn; empty after a whole answer."""
     fault = event.fault
     if event.reason == "error":
-        is_of_model = isinstance(fault, TurnFault) and fault.of == "model" and fault.code != "cut"
+        is_of_model = isinstance(fault, TurnFault) and fault.of == "model" and fault.code not in _WHOLE_REASONS
         return f"The model can't answer: {event.text}" if is_of_model else event.text
     if isinstance(fault, TurnFault) and fault.code in _ABORTS:
         return _ABORTS[fault.code]
     return END_WORDS.get(event.reason, "")
 
 
-def describe_retry(event: RetryComing) -> str:
-    """Return a line about why the model is asked again, and when."""
-    return f"({event.reason.removesuffix('.')}; trying again {describe_wait(event.seconds)})"
+def describe_event(event: Event) -> str:
+    """Return the line that says what the person waits for, or should know; empty for all other events."""
+    match event:
+        case RetryComing(reason=reason, seconds=seconds):
+            return f"({reason.removesuffix('.')}; trying again {describe_wait(seconds)})"
+        case Compacted():
+            return describe_compacted(event)
+        case BudgetLow(text=text):
+            return f"({text})"
+        case ModelSwitched(model=model, of=of, reason=reason):
+            return f"({model} answers in place of {of}: {reason})"
+        case RequestQueued(reason=str(reason)):
+            return f"({reason})"
+        case RequestQueued(model=model, running=running):
+            return f"({running} requests to {model} run already; this one waits for its turn)"
+        case CallProgress(value=value) if (waiting := find_waiting_note(value)) is not None:
+            return waiting[0].rstrip("\n") if waiting[1] else ""  # the person is asked here, unless at a device
+        case _:
+            return ""
+
+
+def describe_compacted(event: Compacted) -> str:
+    """Return the line for a context that has become shorter; /context and exports show the summary."""
+    what = f"a summary of {event.summarized} messages" if event.summarized else "older results as one line"
+    note = f" {event.note}" if event.note else ""
+    return f"(Compacted: about {event.before:,} → {event.after:,} tokens, {what}; nothing is deleted.{note})"
 
 
 class ShownText:
@@ -71,8 +99,7 @@ class ShownText:
 
     def begin_round(self) -> None:
         """Note that the next words are those of a new round."""
-        self._earlier += self._round
-        self._round = ""
+        self._earlier, self._round = self._earlier + self._round, ""
 
     def add(self, text: str) -> None:
         """Note that these words are shown."""
@@ -86,34 +113,49 @@ class ShownText:
         return "" if is_known else event.text.removeprefix(shown)
 
 
+class ChatBegan(Struct, frozen=True, tag="session"):
+    """The conversation begins, or goes on."""
+
+    id: str
+    agent: str
+    model: str
+    """Which model answers, and why."""
+
+
+class ChatNote(Struct, frozen=True, tag="told"):
+    """What is no part of the conversation itself: the answer to a command, or what went wrong."""
+
+    text: str
+
+
+class LinkChanged(Struct, frozen=True, tag="link"):
+    """The link to the gateway is lost, or there again."""
+
+    up: bool
+
+
+class ChatImage(Struct, frozen=True):
+    """An image of the conversation."""
+
+    name: str
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"[image {self.name}, {len(self.data)} bytes]"
+
+
+ChatEvent: TypeAlias = Event | ChatBegan | ChatNote | LinkChanged | ChatImage | ChannelMessage
+"""What a chat shows. A `ChannelMessage` is what an agent writes to the person, outside of any answer."""
+
+
 class Show(Protocol):
     """Shows a conversation."""
 
     is_detailed: bool
     """Whether arguments, results and thinking are shown, too."""
 
-    def __call__(self, event: Event) -> None:
-        """Show an event of a turn."""
-        ...
-
-    def begin(self, session: str, agent: str, model: str) -> None:
-        """Show that the conversation begins. `model` says which one answers, and why."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Show what is no part of the conversation itself: the answer to a command, or what went wrong."""
-        ...
-
-    def link(self, is_up: bool) -> None:
-        """Show that the link to the gateway is lost, or there again."""
-        ...
-
-    def image(self, name: str, data: bytes) -> None:
-        """Show an image of the conversation."""
-        ...
-
-    def message(self, message: ChannelMessage) -> None:
-        """Show what an agent writes to the person, outside of any answer."""
+    def __call__(self, event: ChatEvent) -> None:
+        """Show this event."""
         ...
 
     def hold(self) -> AbstractContextManager[None]:
@@ -125,20 +167,6 @@ class Show(Protocol):
         ...
 
 
-class _Begun(Struct, frozen=True, tag="session"):
-    id: str
-    agent: str
-    model: str
-
-
-class _Note(Struct, frozen=True, tag="told"):
-    text: str
-
-
-class _Link(Struct, frozen=True, tag="link"):
-    up: bool
-
-
 class JsonLines:
     """Shows one event a line, for programs. Implements `Show`."""
 
@@ -147,20 +175,11 @@ class JsonLines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def __call__(self, event: Event) -> None:
-        """Show this event."""
-        self._write(event)
-
-    def link(self, is_up: bool) -> None:
-        """Write a line that says whether the link is up."""
-        self._write(_Link(is_up))
-
-    def image(self, name: str, data: bytes) -> None:
-        """Do nothing: the session has the image."""
-
-    def message(self, message: ChannelMessage) -> None:
-        """Write the message as it came."""
-        self._write(message)
+    def __call__(self, event: ChatEvent) -> None:
+        """Write this event; an image is in the session."""
+        if not isinstance(event, ChatImage):
+            self._out.write(escape_invisible(msgspec.json.encode(event).decode()) + "\n")
+            self._out.flush()
 
     def hold(self) -> AbstractContextManager[None]:
         """Return an empty block: nothing changes by itself here."""
@@ -168,18 +187,6 @@ class JsonLines:
 
     def rest(self) -> None:
         """Do nothing: a line that is written stays."""
-
-    def begin(self, session: str, agent: str, model: str) -> None:
-        """Write the first line."""
-        self._write(_Begun(session, agent, model))
-
-    def note(self, text: str) -> None:
-        """Write a line that is no event of the turn."""
-        self._write(_Note(text))
-
-    def _write(self, value: Struct) -> None:
-        self._out.write(escape_invisible(msgspec.json.encode(value).decode()) + "\n")
-        self._out.flush()
 
 
 class TerminalRenderer:
@@ -198,34 +205,6 @@ class TerminalRenderer:
         self._has_last_line = False
         self._shown = ShownText()
 
-    def begin(self, session: str, agent: str, model: str) -> None:
-        """Show which model answers, and how to go on with the session later."""
-        if not self._once:
-            self.note(f"Model: {model}")
-            self.note(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
-        elif self.is_detailed or self._aside.isatty():
-            self.note(f"(session {session}, agent {agent!r}, model {model})")
-
-    def note(self, text: str) -> None:
-        """Show a line of ours."""
-        if self._once:
-            self._aside.write(f"{harmless(text)}\n")
-            self._aside.flush()
-        else:
-            self._line(text)
-
-    def link(self, is_up: bool) -> None:
-        """Show a line that says whether the gateway is there."""
-        self.note(LINK_WORDS[is_up])
-
-    def image(self, name: str, data: bytes) -> None:
-        """Show that there is an image."""
-        self.note(f"[image {name}, {len(data)} bytes]")
-
-    def message(self, message: ChannelMessage) -> None:
-        """Show the message on lines of its own."""
-        self.note(f"{message_head(message)} {message.content}")
-
     def hold(self) -> AbstractContextManager[None]:
         """Return an empty block: nothing changes by itself here."""
         return nullcontext()
@@ -233,9 +212,19 @@ class TerminalRenderer:
     def rest(self) -> None:
         """Do nothing: a line that is written stays."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ChatEvent) -> None:
         """Show this event."""
         match event:
+            case ChatBegan():
+                self._show_begin(event)
+            case ChatNote(text=text):
+                self._note(text)
+            case LinkChanged(up=is_up):
+                self._note(LINK_WORDS[is_up])
+            case ChatImage():
+                self._note(str(event))
+            case ChannelMessage():
+                self._note(f"{message_head(event)} {event.content}")
             case RoundBegan():
                 self._shown.begin_round()
             case TextArrived(text=text):
@@ -245,19 +234,30 @@ class TerminalRenderer:
                 self._words(text)
             case CallStarted():
                 self._show_start(event)
-            case CallProgress(value=value) if (waiting := find_waiting_note(value)) is not None:
-                if waiting[1]:  # at a device; the person is asked here about all others
-                    self._line(waiting[0].rstrip("\n"))
-            case CallProgress(value=value) if self.is_detailed:
+            case CallProgress(value=value) if self.is_detailed and find_waiting_note(value) is None:
                 self._progress(value)
             case CallFinished():
                 self._show_result(event)
-            case RetryComing():
-                self._line(describe_retry(event))
-            case RequestQueued(model=model, running=running):
-                self._line(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
                 self._show_end(event)
+            case _ if line := describe_event(event):
+                self._line(line)
+
+    def _show_begin(self, began: ChatBegan) -> None:
+        """Show which model answers, and how to go on with the session later."""
+        if not self._once:
+            self._note(f"Model: {began.model}")
+            self._note(f"Session {began.id}, agent {began.agent!r}. /help for help, Ctrl-D to end.")
+        elif self.is_detailed or self._aside.isatty():
+            self._note(f"(session {began.id}, agent {began.agent!r}, model {began.model})")
+
+    def _note(self, text: str) -> None:
+        """Show a line of ours."""
+        if self._once:
+            self._aside.write(f"{harmless(text)}\n")
+            self._aside.flush()
+        else:
+            self._line(text)
 
     def _show_start(self, event: CallStarted) -> None:
         self._running[event.id] = call_name(event.name)

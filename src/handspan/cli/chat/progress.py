@@ -40,11 +40,11 @@ def _fraction(value: dict[str, Json]) -> float | None:
     percent, total = _number(value.get("percent")), _number(value.get("total"))
     part = next((found for key in _PARTS if (found := _number(value.get(key))) is not None), None)
     if percent is not None:
-        return _bound(percent / 100)
+        return _clamp(percent / 100)
     if part is None:
         return _number(value.get("fraction"))
     if total is not None and total > 0:
-        return _bound(part / total)
+        return _clamp(part / total)
     return part if 0 <= part < 1 else None
 
 
@@ -52,7 +52,7 @@ def _number(value: Json) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _bound(fraction: float) -> float:
+def _clamp(fraction: float) -> float:
     return min(1.0, max(0.0, fraction))
 
 

@@ -8,7 +8,7 @@ import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Final, Protocol
+from typing import Final
 
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.engine.threads import Threads
@@ -20,31 +20,8 @@ _CTRL_C_KEY: Final = r'"\C-c": "\C-e\C-v\C-c\r"'
 _AGAIN: Final = "(Ctrl-C again ends the conversation.)"
 
 
-class PromptReader(Protocol):
-    """Reads what a person says."""
-
-    def open(self) -> None:
-        """Get ready."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-        ...
-
-    async def line(self) -> str | None:
-        """Return what is typed next; None at the end."""
-        ...
-
-    def write_above(self, write: Callable[[], None]) -> None:
-        """Run this function, which writes lines, and show the prompt below them again."""
-        ...
-
-
 class PlainPrompt:
-    """Reads line after line; at a terminal with a prompt, simple editing and a history in a file.
-
-    Implements `PromptReader`.
-    """
+    """Reads line after line; at a terminal with a prompt, simple editing and a history in a file."""
 
     def __init__(self, history: Path) -> None:
         """`history` is the file with lines of earlier conversations."""

@@ -11,13 +11,12 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 
@@ -25,11 +24,16 @@ from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
 from handspan.cli.chat.lines import (
     LINK_WORDS,
+    ChatBegan,
+    ChatEvent,
+    ChatImage,
+    ChatNote,
+    LinkChanged,
     ShownText,
     call_name,
     clip,
     describe_end,
-    describe_retry,
+    describe_event,
     harmless,
     message_head,
 )
@@ -41,17 +45,14 @@ from handspan.core.events import (
     CallProgress,
     CallStarted,
     Ended,
-    Event,
-    RequestQueued,
-    RetryComing,
     RoundBegan,
     TextArrived,
     ThinkingArrived,
 )
 from handspan.core.questions import find_waiting_note
 from handspan.core.results import edited_arguments
-from handspan.core.values import Json, describe_seconds
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.core.values import Json, JsonObject, describe_seconds
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 _TICK: Final = 0.1
 """Seconds between two pictures of the region that changes."""
@@ -103,46 +104,19 @@ class RichScreen:
 
     # What is shown for good.
 
-    def begin(self, session: str, agent: str, model: str) -> None:
-        """Show which model answers, and how to go on with the session later."""
-        if self._once:
-            self._aside.print(Text(harmless(f"(session {session}, agent {agent!r}, model {model})"), style="dim"))
-            return
-        self._aside.print(Text.assemble(("Model   ", "bold"), harmless(model)))
-        self._aside.print(Text.assemble(("Session ", "bold"), f"{session}, agent {agent!r}"))
-        self._aside.print(Text("/help lists the commands, Alt-Enter begins a new line, Ctrl-D ends", style="dim"))
-
-    def note(self, text: str) -> None:
-        """Show a line of ours."""
-        self._print_aside(Text(harmless(text), style="dim" if text.startswith("(") else ""))
-
-    def link(self, is_up: bool) -> None:
-        """Show that the gateway is away, until it is there again."""
-        if is_up:
-            self._lost_since = None
-        elif self._lost_since is None:
-            self._lost_since = time.monotonic()
-        if self._is_held:  # a question is open: no region shows it
-            self._aside.print(Text(f"\n{LINK_WORDS[is_up]}", style="dim"))
-        self._refresh()
-
-    def image(self, name: str, data: bytes) -> None:
-        """Show the image, where the terminal can."""
-        self._flush()
-        drawn = draw_image(data, os.environ, self._console.width)
-        if drawn is not None:
-            with self.hold():
-                self._console.file.write(drawn)
-                self._console.file.flush()
-        self._console.print(Text(harmless(f"[image {name}, {len(data)} bytes]"), style="dim"))
-
-    def message(self, message: ChannelMessage) -> None:
-        """Show the message on lines of its own."""
-        self._print_aside(Text.assemble((message_head(message), "bold magenta"), " ", harmless(message.content)))
-
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ChatEvent) -> None:
         """Show this event."""
         match event:
+            case ChatBegan():
+                self._show_begin(event)
+            case ChatNote(text=text):
+                self._print_aside(Text(harmless(text), style="dim" if text.startswith("(") else ""))
+            case LinkChanged(up=is_up):
+                self._show_link(is_up=is_up)
+            case ChatImage():
+                self._show_image(event)
+            case ChannelMessage(content=content):
+                self._print_aside(Text.assemble((message_head(event), "bold magenta"), " ", harmless(content)))
             case RoundBegan():
                 self._since, self._is_writing = time.monotonic(), False
                 self._shown.begin_round()
@@ -156,16 +130,44 @@ class RichScreen:
                 self._flush()
                 self._running[call_id] = _Running(call_name(name), arguments, time.monotonic())
                 self._open()
-            case CallProgress(id=call_id, value=value):
+            case CallProgress(id=call_id, value=value) if find_waiting_note(value) is None:
                 self._report(call_id, value)
             case CallFinished():
                 self._show_result(event)
-            case RetryComing():
-                self.note(describe_retry(event))
-            case RequestQueued(model=model, running=running):
-                self.note(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
                 self._show_end(event)
+            case _ if line := describe_event(event):
+                self(ChatNote(line))
+
+    def _show_begin(self, began: ChatBegan) -> None:
+        """Show which model answers, and how to go on with the session later."""
+        if self._once:
+            line = f"(session {began.id}, agent {began.agent!r}, model {began.model})"
+            self._aside.print(Text(harmless(line), style="dim"))
+            return
+        self._aside.print(Text.assemble(("Model   ", "bold"), harmless(began.model)))
+        self._aside.print(Text.assemble(("Session ", "bold"), f"{began.id}, agent {began.agent!r}"))
+        self._aside.print(Text("/help lists the commands, Alt-Enter begins a new line, Ctrl-D ends", style="dim"))
+
+    def _show_link(self, *, is_up: bool) -> None:
+        """Show that the gateway is away, until it is there again."""
+        if is_up:
+            self._lost_since = None
+        elif self._lost_since is None:
+            self._lost_since = time.monotonic()
+        if self._is_held:  # a question is open: no region shows it
+            self._aside.print(Text(f"\n{LINK_WORDS[is_up]}", style="dim"))
+        self._refresh()
+
+    def _show_image(self, image: ChatImage) -> None:
+        """Show the image, where the terminal can."""
+        self._flush()
+        drawn = draw_image(image.data, os.environ, self._console.width)
+        if drawn is not None:
+            with self.hold():
+                self._console.file.write(drawn)
+                self._console.file.flush()
+        self._console.print(Text(harmless(str(image)), style="dim"))
 
     def _print_aside(self, text: Text) -> None:
         """Print what is no part of the answer. Only the answer's console knows of the region that changes."""
@@ -189,15 +191,10 @@ class RichScreen:
         if self._has_printed:
             self._console.print()
         self._has_printed = True
-        self._console.print(BlockLines(self._markdown(block)), end="")
+        self._console.print(BlockLines(make_markdown(block, is_light=self._is_light)), end="")
 
     def _report(self, call_id: str, value: Json) -> None:
-        """Show what a call reports: its progress, or that a person is asked at a device."""
-        waiting = find_waiting_note(value)
-        if waiting is not None:
-            if waiting[1]:  # at a device; the person is asked here about all others
-                self.note(waiting[0].rstrip("\n"))
-            return
+        """Show the progress that a call reports."""
         call = self._running.get(call_id)
         if call is not None:
             fresh = read_progress(value)
@@ -209,6 +206,7 @@ class RichScreen:
         self._refresh()
 
     def _show_result(self, event: CallFinished) -> None:
+        """Print the line of a call that has ended: name, arguments as far as there is room, duration."""
         self._flush()
         call = self._running.pop(event.id, None)
         arguments = edited_arguments(event.envelope) or (call.arguments if call is not None else "")
@@ -233,8 +231,8 @@ class RichScreen:
         if self.is_detailed:
             yield Padding(Text(f"→ {clip(harmless(_pretty(arguments)))}", style="dim"), (0, 0, 0, 2))
             yield Padding(Text(f"← {clip(harmless(_pretty(event.envelope)))}", style="dim"), (0, 0, 0, 2))
-        elif event.status != "success" and (why := _message(event.envelope)):
-            yield Padding(Text(harmless(why), style="red"), (0, 0, 0, 2))
+        elif event.status != "success" and (why := (_read_object(event.envelope) or {}).get("message")):
+            yield Padding(Text(harmless(str(why)), style="red"), (0, 0, 0, 2))
 
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
@@ -244,9 +242,6 @@ class RichScreen:
         if words := describe_end(event):
             self._console.print(Text(harmless(words), style="red" if event.reason == "error" else "yellow"))
         self.rest()
-
-    def _markdown(self, text: str) -> Markdown:
-        return make_markdown(text, is_light=self._is_light)
 
     # What changes.
 
@@ -274,6 +269,7 @@ class RichScreen:
                 self._open()
 
     def _open(self) -> None:
+        """Show the part of the screen that changes, below what is printed for good."""
         if self._live is None:
             self._echo.off()
             self._live = Live(
@@ -308,23 +304,22 @@ class RichScreen:
 
     def _region(self) -> RenderableType:
         """Return what the region shows now: the block that arrives, and a line for each call or for the wait."""
+        # Words came a moment ago: between two of them the model does not count as thinking.
+        is_just_writing = self._is_writing and time.monotonic() - self._since < _PAUSE
         lines = [self._call_line(call) for call in self._running.values()]
         if self._lost_since is not None:
             lines.append(self._waiting_line("reconnecting…", self._lost_since))
-        elif not lines and not self._blocks.rest and not self._is_just_writing():
+        elif not lines and not self._blocks.rest and not is_just_writing:
             lines.append(self._waiting_line("thinking…", self._since))
         room = max(1, self._console.height - len(lines) - 2)
         rest = self._blocks.rest
-        above: list[RenderableType] = [BlockLines(self._markdown(rest), room)] if rest else []
+        above: list[RenderableType] = [BlockLines(make_markdown(rest, is_light=self._is_light), room)] if rest else []
         if above and self._has_printed:
             above.insert(0, Text(""))
         return Group(*above, *lines)
 
-    def _is_just_writing(self) -> bool:
-        """Whether words came a moment ago: between two of them the model does not count as thinking."""
-        return self._is_writing and time.monotonic() - self._since < _PAUSE
-
     def _call_line(self, call: _Running) -> Text:
+        """Return the line of a call that runs: its progress, or its arguments."""
         line = Text.assemble((f"{self._frame()} ", "cyan"), (call.name, "bold"), (f"  {_seconds(call.since)}", "dim"))
         if call.progress.fraction is not None:
             filled = round(call.progress.fraction * _BAR)
@@ -359,8 +354,7 @@ class _EchoSwitch:
     def off(self) -> None:
         if sys.stdin.isatty() and self._before is None:
             with contextlib.suppress(termios.error, OSError):
-                self._before = termios.tcgetattr(sys.stdin)
-                quiet = termios.tcgetattr(sys.stdin)
+                self._before, quiet = termios.tcgetattr(sys.stdin), termios.tcgetattr(sys.stdin)
                 quiet[3] &= ~termios.ECHO
                 termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
 
@@ -376,26 +370,22 @@ def _seconds(since: float) -> str:
 
 
 def _short(arguments: str) -> str:
-    """Return arguments as a person reads them at a glance: a single text argument as its value alone."""
-    try:
-        given = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return arguments
-    if isinstance(given, dict) and len(given) == 1 and isinstance(only := next(iter(given.values())), str):
-        return only
-    return "" if given == {} else arguments
+    """Return arguments as a person reads them at a glance: a single text as its value alone; empty for none."""
+    given = _read_object(arguments)
+    if given == {}:
+        return ""
+    only = next(iter(given.values())) if given and len(given) == 1 else None
+    return only if isinstance(only, str) else arguments
 
 
 def _pretty(text: str) -> str:
-    try:
+    with contextlib.suppress(msgspec.DecodeError):
         return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:
-        return text
+    return text
 
 
-def _message(envelope: str) -> str:
-    try:
-        found = msgspec.json.decode(envelope)
-    except msgspec.DecodeError:
-        return ""
-    return str(found.get("message", "")) if isinstance(found, dict) else ""
+def _read_object(text: str) -> JsonObject | None:
+    """Return the JSON object that this is; None if it is none."""
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text, type=dict[str, Any])
+    return None

@@ -15,7 +15,7 @@ import click
 from msgspec import Struct, structs
 
 from handspan.cli.device.consent import DeviceConsent, DeviceFile
-from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
+from handspan.cli.device.log import DeviceCall, DeviceConnected, DeviceDecision, DeviceLog, DeviceWaits
 from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
 from handspan.cli.device.tools import PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_certificate, given_url, named_gateway, remote_at, running_gateway
@@ -38,7 +38,8 @@ from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Arguments
 from handspan.gateway.clients.device_labels import clean_label
-from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered, ToolsWithdrawn
+from handspan.wire.ws import ServerFrame
+from handspan.wire.ws_frames import Decision, ToolsRegistered, ToolsWithdrawn
 
 _PERMISSIONS: Final = (*PERMISSIONS, *PHONE_PERMISSIONS)
 _LINK: Final = "handspan.client.ws"
@@ -65,7 +66,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
 
     The gateway is the one that serves the state folder, or the one at --url.
     """
-    log: DeviceLog = DeviceJson(sys.stdout) if as_json else DeviceLines(sys.stdout)
+    log = DeviceLog(sys.stdout, as_json=as_json)
     settings = read_place()
     own_label = clean_label(label or "", os.uname().nodename)
     remote, file, name = join_gateway(settings, f"device-{own_label}", own_label, pair)
@@ -174,7 +175,7 @@ class Device:
             callbacks=_RegistrationListener(lambda: self._log_connected(client), self._log_withdrawn),
             tls=self._remote.tls,
             locate=self._remote.locate,
-            on_channel_message=self._log.log_message if self._shows_messages else None,
+            on_channel_message=self._log.log if self._shows_messages else None,
         )
         for tool in self._tools:
             client.register(tool.spec, self._log_calls(tool))
@@ -209,10 +210,11 @@ class Device:
             self._why.text, self._logged_why = "", None
 
     def _log_connected(self, client: Client) -> None:
+        """Log under which names the gateway has the tools, which it refused, and what is not offered."""
         rejected = client.rejected
         names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
         tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
-        self._log.log_connected(self._remote.url, client.label, tools, rejected)
+        self._log.log(DeviceConnected(self._remote.url, client.label, tools, dict(rejected)))
         if client.notice:
             self._log.note(client.notice)
         missing, self._missing = self._missing, []
@@ -226,7 +228,7 @@ class Device:
     def _log_wait(self, seconds: float) -> None:
         if self._why.text != self._logged_why:  # once, not before every attempt
             self._logged_why = self._why.text
-            self._log.log_retry(self._remote.url, seconds, self._why.text)
+            self._log.log(DeviceWaits(self._remote.url, round(seconds, 3), self._why.text))
 
     # Calls.
 
@@ -234,13 +236,14 @@ class Device:
         with self._log.hold_back():  # a line would break into the prompt
             decision, where = await self._consent.ask(question)
         words = {"allow": "allowed", "deny": "denied"}.get(decision, "denied for good")
-        self._log.log_decision(question.tool, question.permission, words, where)
+        self._log.log(DeviceDecision(question.tool, question.permission, words, where))
         return decision, where
 
     def _log_calls(self, tool: DeviceTool) -> Code:
         """Return the tool's code, with a line for every call."""
 
         def run(arguments: Arguments, ctx: CallContext) -> object:
+            """Run the tool's code, and log the call with its outcome."""
             began, outcome = time.monotonic(), "ok"
             try:
                 return tool.code(arguments, ctx)
@@ -252,7 +255,8 @@ class Device:
                 raise
             finally:
                 outcome = "cancelled" if ctx.cancelled.is_set() else outcome
-                self._log.log_call(tool.spec.name, arguments, outcome, time.monotonic() - began)
+                seconds = round(time.monotonic() - began, 6)
+                self._log.log(DeviceCall(tool.spec.name, dict(arguments), outcome, seconds))
 
         return run
 

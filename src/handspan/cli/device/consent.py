@@ -68,9 +68,9 @@ class DeviceConsent:
         self._allowed = allowed
         self._questions = questions
 
-    async def ask(self, asked: PermissionQuestion) -> tuple[Decision, str]:
+    async def ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
         """Return what counts for this call, and where that can be changed."""
-        permission = asked.permission
+        permission = question.permission
         if permission in self._allowed:
             return "allow", ""
         match self._file.read().permissions.get(permission):
@@ -80,7 +80,7 @@ class DeviceConsent:
                 return "deny_forever", self._where(permission)
         if self._questions is None:
             return "deny", _NO_PERSON.format(permission=permission)
-        answer = await self._questions.ask(_question(asked))
+        answer = await self._questions.ask(_question(question))
         assert answer is not None and answer.decision != "expired"  # the gateway gives up before it expires
         if answer.always or answer.decision == "deny_forever":
             self._remember(permission, "always" if answer.decision == "allow" else "never")
@@ -96,6 +96,8 @@ class DeviceConsent:
         return f"`handspan device --allow {permission}` on that computer, or its file {self._file.path}"
 
 
-def _question(asked: PermissionQuestion) -> Question:
-    about = (asked.tool, asked.arguments, asked.permission)
-    return Question(asked.call_id, "permission", asked.call_id, *about, "", "", "", _LONGEST, agent=asked.agent)
+def _question(question: PermissionQuestion) -> Question:
+    about = (question.tool, question.arguments, question.permission)
+    return Question(
+        question.call_id, "permission", question.call_id, *about, "", "", "", _LONGEST, agent=question.agent
+    )

@@ -3,16 +3,17 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
-from handspan.cli.chat.lines import message_head
+from handspan.cli.chat.lines import ChatNote, message_head
 from handspan.cli.wrapping import wrap_for
-from handspan.core.values import Arguments, Json, describe_seconds, describe_wait, escape_invisible, strip_invisible
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.core.values import Json, describe_seconds, describe_wait, escape_invisible, strip_invisible
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 _MAX_SHOWN = 80
 _COLUMN = 9
@@ -21,57 +22,74 @@ _MAX_HELD = 1000
 """The most lines that are held back; older ones are dropped."""
 
 
-class DeviceLog(Protocol):
-    """Shows what the device does. Called from any thread."""
+class DeviceConnected(Struct, frozen=True, tag="connected"):
+    """The gateway knows this device and its tools."""
 
-    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
-        """Log that the gateway knows this device and its tools."""
-        ...
-
-    def log_retry(self, url: str, seconds: float, why: str) -> None:
-        """Log that there is no link, why, and after how many seconds the next attempt comes."""
-        ...
-
-    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
-        """Log that a call has ended. `outcome`: `ok`, or the code and the words of its failure."""
-        ...
-
-    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
-        """Log whether a permission was granted; `where` says how to change that."""
-        ...
-
-    def log_message(self, message: ChannelMessage) -> None:
-        """Log what an agent writes to the person."""
-        ...
-
-    def note(self, text: str, *, bell: bool = False) -> None:
-        """Log anything else."""
-        ...
-
-    def hold_back(self) -> AbstractContextManager[None]:
-        """Open a block in which log lines are held back: the person is asked something."""
-        ...
+    url: str
+    label: str
+    tools: list[str]
+    rejected: dict[str, str]
 
 
-class HeldOutput:
-    """Writes lines one at a time. Lines that come during `hold_back` are written after it."""
+class DeviceWaits(Struct, frozen=True, tag="waiting"):
+    """There is no link, and the next attempt comes after some seconds."""
 
-    def __init__(self, out: TextIO) -> None:
+    url: str
+    seconds: float
+    why: str
+
+
+class DeviceCall(Struct, frozen=True, tag="call"):
+    """A call has ended. `outcome`: `ok`, or the code and the words of its failure."""
+
+    tool: str
+    arguments: dict[str, Json]
+    outcome: str
+    seconds: float
+
+
+class DeviceDecision(Struct, frozen=True, tag="permission"):
+    """A permission was granted or not; `where` says how to change that."""
+
+    tool: str
+    permission: str
+    decision: str
+    where: str
+
+
+DeviceEvent: TypeAlias = DeviceConnected | DeviceWaits | DeviceCall | DeviceDecision | ChannelMessage | ChatNote
+"""What a log shows; a `ChannelMessage` is what an agent writes to the person, a `ChatNote` anything else."""
+
+
+class DeviceLog:
+    """Shows what the device does: in lines for a person, or one JSON object a line. Called from any thread."""
+
+    def __init__(self, out: TextIO, *, as_json: bool = False) -> None:
         self._out = out
+        self._as_json = as_json
         self._lock = threading.Lock()
         self._holders = 0
         """How many `hold_back` blocks are open."""
         self._waiting: deque[str] = deque(maxlen=_MAX_HELD)
 
-    def write(self, line: str) -> None:
-        """Write this line now, or as soon as the output is not held back."""
+    def note(self, text: str, *, bell: bool = False) -> None:
+        """Log a text, with the terminal's bell if a person should look."""
+        self.log(ChatNote(text), bell=bell)
+
+    def log(self, event: DeviceEvent, *, bell: bool = False) -> None:
+        """Write this event now, or as soon as the output is not held back."""
+        if self._as_json:
+            lines = [escape_invisible(msgspec.json.encode(event).decode())]
+        else:
+            sign = chr(7) if bell or isinstance(event, ChannelMessage) else ""
+            lines = [f"{sign}{self._line(text)}" for text in _describe(event)]
         with self._lock:
-            self._waiting.append(line)
+            self._waiting.extend(lines)
             self._flush()
 
     @contextmanager
     def hold_back(self) -> Iterator[None]:
-        """Open a block in which lines are held back."""
+        """Open a block in which lines are held back: the person is asked something."""
         with self._lock:
             self._holders += 1
         try:
@@ -81,72 +99,33 @@ class HeldOutput:
                 self._holders -= 1
                 self._flush()
 
+    def _line(self, text: str) -> str:
+        line = " ".join(strip_invisible(text).split())
+        return wrap_for(self._out, f"{time.strftime('%H:%M:%S')} {line}", _COLUMN)
+
     def _flush(self) -> None:
         if not self._holders and self._waiting:
-            self._out.write("".join(self._waiting))
+            self._out.write("".join(f"{line}\n" for line in self._waiting))
             self._waiting.clear()
             self._out.flush()
 
 
-class DeviceLines:
-    """Writes lines for a person. Implements `DeviceLog`."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._to = out
-        self._out = HeldOutput(out)
-        self.hold_back = self._out.hold_back
-
-    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
-        self.note(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
-        for name, why in rejected.items():
-            self.note(f"The gateway does not take {name!r}: {why}")
-
-    def log_retry(self, url: str, seconds: float, why: str) -> None:
-        self.note(
-            f"No link to {url}{f' ({why})' if why else ''}: trying again {describe_wait(seconds)}, until it answers"
-        )
-
-    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
-        shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""
-        clipped = f"{shown[:_MAX_SHOWN]}…" if len(shown) > _MAX_SHOWN else shown
-        self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {describe_seconds(seconds)}")
-
-    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
-        self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
-
-    def log_message(self, message: ChannelMessage) -> None:
-        self.note(f"{message_head(message)} {message.content}", bell=True)
-
-    def note(self, text: str, *, bell: bool = False) -> None:
-        line = " ".join(strip_invisible(text).split())
-        line = wrap_for(self._to, f"{time.strftime('%H:%M:%S')} {line}", _COLUMN)
-        self._out.write(f"{chr(7) if bell else ''}{line}\n")
-
-
-class DeviceJson:
-    """Writes one JSON object a line, for programs. Implements `DeviceLog`."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = HeldOutput(out)
-        self.hold_back = self._out.hold_back
-
-    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
-        self._write("connected", url=url, label=label, tools=list(tools), rejected=dict(rejected))
-
-    def log_retry(self, url: str, seconds: float, why: str) -> None:
-        self._write("waiting", url=url, seconds=round(seconds, 3), why=why)
-
-    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
-        self._write("call", tool=tool, arguments=dict(arguments), outcome=outcome, seconds=round(seconds, 6))
-
-    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
-        self._write("permission", tool=tool, permission=permission, decision=decision, where=where)
-
-    def log_message(self, message: ChannelMessage) -> None:
-        self._write("channel_message", channel=message.channel, chat_id=message.chat_id, content=message.content)
-
-    def note(self, text: str, *, bell: bool = False) -> None:
-        self._write("told", text=text)
-
-    def _write(self, kind: str, **values: Json) -> None:
-        self._out.write(escape_invisible(msgspec.json.encode({"type": kind, **values}).decode()) + "\n")
+def _describe(event: DeviceEvent) -> Iterator[str]:
+    """Yield the event in words for a person, a line each."""
+    match event:
+        case DeviceConnected(url=url, label=label, tools=tools, rejected=rejected):
+            yield f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it."
+            yield from (f"The gateway does not take {name!r}: {why}" for name, why in rejected.items())
+        case DeviceWaits(url=url, seconds=seconds, why=why):
+            reason = f" ({why})" if why else ""
+            yield f"No link to {url}{reason}: trying again {describe_wait(seconds)}, until it answers"
+        case DeviceCall(tool=tool, arguments=arguments, outcome=outcome, seconds=seconds):
+            shown = escape_invisible(f" {msgspec.json.encode(arguments).decode()}") if arguments else ""
+            clipped = f"{shown[: _MAX_SHOWN + 1]}…" if len(shown) > _MAX_SHOWN + 1 else shown
+            yield f"{tool}{clipped}: {outcome}, {describe_seconds(seconds)}"
+        case DeviceDecision(tool=tool, permission=permission, decision=decision, where=where):
+            yield f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}"
+        case ChannelMessage(content=content):
+            yield f"{message_head(event)} {content}"
+        case ChatNote(text=text):
+            yield text

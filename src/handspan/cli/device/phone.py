@@ -6,6 +6,7 @@ agent uses a phone and a computer the same way.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.device.programs import Program, apple_script, run_program, usable
-from handspan.cli.device.tools import DeviceTool
+from handspan.cli.device.tools import DeviceTool, object_schema
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ToolError
@@ -47,15 +48,15 @@ _ADDRESS_BOOKS: Final = (
     Program("lbdbq", ("{0}",), "any"),
     Program("goobook", ("query", "{0}"), "any"),
     apple_script(  # not tried on a Mac yet
-        'set found to ""',
-        'tell application "Contacts"',
-        "repeat with one in (every person whose name contains (item -1 of argv))",
-        "repeat with place in (value of emails of one) & (value of phones of one)",
-        "set found to found & place & tab & (name of one) & linefeed",
-        "end repeat",
-        "end repeat",
-        "end tell",
-        "return found",
+        """set found to ""
+tell application "Contacts"
+repeat with one in (every person whose name contains (item -1 of argv))
+repeat with place in (value of emails of one) & (value of phones of one)
+set found to found & place & tab & (name of one) & linefeed
+end repeat
+end repeat
+end tell
+return found""",
         words=1,
     ),
 )
@@ -64,7 +65,9 @@ _NOT_AUTHORIZED: Final = "-1743"
 _TERMUX_CONTACTS: Final = Program("termux-contact-list", (), "any")
 _GPS: Final = (Program("gpspipe", ("-w", "-n", "12"), "any"), Program("termux-location", (), "any"))
 _MOTION: Final = {"accelerometer": ("accel", "m/s²"), "gyroscope": ("anglvel", "rad/s")}
+"""The name of each sensor's channel in Linux's Industrial I/O (IIO), and the unit of its scaled values."""
 _MOTION_FOLDER: Final = "sys/bus/iio/devices"
+"""IIO has a folder for each sensor there, with files such as `in_accel_x_raw` and `in_accel_scale`."""
 
 _Found: TypeAlias = DeviceTool | str
 """A tool, or why this computer does not have it."""
@@ -89,6 +92,7 @@ def phone_tools(environ: Mapping[str, str], root: Path = Path("/")) -> PhoneTool
 
 
 def _camera(environ: Mapping[str, str], root: Path) -> _Found:
+    """Return the tool `camera`, or why it is not offered."""
     file = next(iter(sorted(root.glob("dev/video*"))), None)
     program = (None if file is None else usable(_FILE_CAMERAS, environ)) or usable(_OTHER_CAMERAS, environ)
     if program is None:
@@ -102,11 +106,7 @@ def _camera(environ: Mapping[str, str], root: Path) -> _Found:
             raise ToolError("execution_failed", f"{program.name!r} made no picture: is the camera in use elsewhere?")
         return Image(data, "image/jpeg", name="photo.jpg")
 
-    schema: JsonObject = {
-        "type": "object",
-        "properties": {"quality": {"type": "string", "enum": list(_SIZES)}},
-        "required": [],
-    }
+    schema = object_schema({"quality": {"type": "string", "enum": list(_SIZES)}})
     description = "Take a photo with this computer's camera."
     return DeviceTool(ToolSpec("camera", description, schema, ("camera",), annotations=READ_ONLY), run)
 
@@ -115,6 +115,7 @@ def _camera(environ: Mapping[str, str], root: Path) -> _Found:
 
 
 def _contacts(environ: Mapping[str, str]) -> _Found:
+    """Return the tool `contacts`, or why it is not offered."""
     book, phone = usable(_ADDRESS_BOOKS, environ), usable((_TERMUX_CONTACTS,), environ)
     if book is None and phone is None:
         names = ", ".join(program.name for program in _ADDRESS_BOOKS)
@@ -125,7 +126,7 @@ def _contacts(environ: Mapping[str, str]) -> _Found:
         found = _search_book(book, query) if book is not None else _search_phone(query)
         return {"contacts": found[:_MAX_CONTACTS], "more": max(0, len(found) - _MAX_CONTACTS)}
 
-    schema: JsonObject = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    schema = object_schema({"query": {"type": "string"}}, "query")
     description = "Query the contacts in this computer's address book: names and addresses that fit the query."
     return DeviceTool(ToolSpec("contacts", description, schema, ("contacts",), annotations=READ_ONLY), run)
 
@@ -157,11 +158,11 @@ def _search_phone(query: str) -> list[Json]:
 
 
 def _sensors(environ: Mapping[str, str], root: Path) -> _Found:
+    """Return the tool `sensors`, or why it is not offered."""
     readers: dict[str, Callable[[], JsonObject]] = {}
     for kind, (channel, unit) in _MOTION.items():
-        folder = _motion_folder(root, channel)
-        if folder is not None:
-            readers[kind] = _motion_reader(folder, channel, unit)
+        if found := sorted(root.glob(f"{_MOTION_FOLDER}/*/in_{channel}_x_raw")):
+            readers[kind] = _motion_reader(found[0].parent, channel, unit)
     gps = usable(_GPS, environ)
     if gps is not None:
         readers["gps"] = lambda: _position(gps)
@@ -174,22 +175,14 @@ def _sensors(environ: Mapping[str, str], root: Path) -> _Found:
             raise ToolError("execution_failed", f"This computer has no {kind}: it has {' and '.join(readers)}.")
         return {"type": kind, **readers[kind]()}
 
-    kinds: list[Json] = [*_MOTION, "gps"]
-    schema: JsonObject = {
-        "type": "object",
-        "properties": {"type": {"type": "string", "enum": kinds}},
-        "required": ["type"],
-    }
+    schema = object_schema({"type": {"type": "string", "enum": [*_MOTION, "gps"]}}, "type")
     description = f"Read sensor data of this computer: {', '.join(readers)}."
     return DeviceTool(ToolSpec("sensors", description, schema, ("sensors",), annotations=READ_ONLY), run)
 
 
-def _motion_folder(root: Path, channel: str) -> Path | None:
-    found = sorted(root.glob(f"{_MOTION_FOLDER}/*/in_{channel}_x_raw"))
-    return found[0].parent if found else None
-
-
 def _motion_reader(folder: Path, channel: str, unit: str) -> Callable[[], JsonObject]:
+    """Return what reads a sensor of IIO: its raw value for each axis, times its scale, has the unit."""
+
     def read() -> JsonObject:
         try:
             scale = _number(folder, (f"in_{channel}_scale", f"in_{channel}_x_scale"), 1.0)
@@ -213,17 +206,11 @@ def _number(folder: Path, names: Iterable[str], default: float = math.nan) -> fl
 def _position(program: Program) -> JsonObject:
     """Return where this computer is, by the first report that has a position."""
     for line in run_program(program).splitlines():
-        report = _report(line)
+        report: dict[str, Any] = {}
+        with suppress(msgspec.DecodeError):  # a line that is no report
+            report = msgspec.json.decode(line, type=dict[str, Any])
         latitude, longitude = report.get("lat", report.get("latitude")), report.get("lon", report.get("longitude"))
         if isinstance(latitude, int | float) and isinstance(longitude, int | float):
             altitude = report.get("alt", report.get("altitude"))
             return {"latitude": latitude, "longitude": longitude, "altitude": altitude}
     raise ToolError("execution_failed", f"{program.name!r} gave no position: the GPS has no fix yet. Try it outside.")
-
-
-def _report(line: bytes) -> dict[str, Any]:
-    try:
-        report = msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return {}
-    return report if isinstance(report, dict) else {}

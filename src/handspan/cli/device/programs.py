@@ -45,12 +45,12 @@ CLIPBOARDS: Final = (
 )
 
 
-def apple_script(*lines: str, words: int) -> Program:
+def apple_script(lines: str, *, words: int) -> Program:
     """Return the program that runs this script. The last items of `argv` are that many words of the tool.
 
     `--` comes before them: a word that begins with `-e` must not become a line of the script.
     """
-    script = ("on run argv", *lines, "end run")
+    script = ("on run argv", *lines.split("\n"), "end run")
     places = (f"{{{place}}}" for place in range(words))
     return Program("osascript", (*(word for line in script for word in ("-e", line)), "--", *places), "mac")
 
@@ -82,7 +82,8 @@ def run_program(
     """
     with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
         file = Path(folder) / made
-        called = program.other if other else (program.name, *_fill(program.words, words, file))
+        values = {"{file}": str(file), **{f"{{{place}}}": text for place, text in enumerate(words)}}
+        called = program.other if other else (program.name, *(values.get(word, word) for word in program.words))
         try:
             # The program of a clipboard goes on running, to keep what was copied: its output is not waited for.
             done = subprocess.run(
@@ -104,11 +105,6 @@ def run_program(
                 "execution_failed", f"{called[0]!r} failed with {done.returncode}: {reason or 'no reason given'}"
             )
         return file.read_bytes() if file.exists() else done.stdout or b""
-
-
-def _fill(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
-    values = {"{file}": str(file), **{f"{{{place}}}": text for place, text in enumerate(given)}}
-    return [values.get(word, word) for word in words]
 
 
 def _has(where: Where, environ: Mapping[str, str]) -> bool:

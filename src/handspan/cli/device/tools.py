@@ -6,6 +6,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -19,7 +20,8 @@ from handspan.core.errors import ToolError
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 
-DELAY: Final = "HANDSPAN_DEVICE_INFO_DELAY"
+DELAY_VARIABLE: Final = "HANDSPAN_DEVICE_INFO_DELAY"
+"""Seconds that `device_info` waits: a call so long that its node can be killed meanwhile (docs/scale.md shows that)."""
 PERMISSIONS: Final = ("screen", "clipboard.read", "clipboard.write", "notifications", "browser")
 
 Code: TypeAlias = Callable[[Arguments, CallContext], Any]
@@ -27,9 +29,12 @@ Announce: TypeAlias = Callable[[str], None]
 """Shows a text in the terminal, with its bell."""
 
 _NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
-_SEED_NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "required": []}
-"""`_NOTHING` in the form of the seed (SPEC W11)."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
+
+
+def object_schema(properties: JsonObject, *required: str) -> JsonObject:
+    """Return the schema of arguments, in the form of the seed (SPEC W11)."""
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 class DeviceTool(Struct, frozen=True):
@@ -56,14 +61,15 @@ def device_tools(environ: Mapping[str, str], announce: Announce) -> list[DeviceT
 
 
 def _device_info(environ: Mapping[str, str]) -> DeviceTool:
+    """Return the tool `device_info`. A variable can make it slow, to try what happens to slow calls."""
     try:
-        seconds = float(environ.get(DELAY) or 0)
+        seconds = float(environ.get(DELAY_VARIABLE) or 0)
     except ValueError:
         seconds = 0.0
 
     def run(arguments: Arguments, ctx: CallContext) -> Json:
         if seconds:
-            ctx.progress({"text": f"{DELAY}: waiting {seconds:g} s\n"})
+            ctx.progress({"text": f"{DELAY_VARIABLE}: waiting {seconds:g} s\n"})
             ctx.cancelled.wait(seconds)
         return device_info()
 
@@ -71,7 +77,7 @@ def _device_info(environ: Mapping[str, str]) -> DeviceTool:
         "Get device information about this computer: model, operating system and its version, processors, memory, "
         "uptime and load."
     )
-    return DeviceTool(ToolSpec("device_info", description, _SEED_NOTHING, annotations=READ_ONLY), run)
+    return DeviceTool(ToolSpec("device_info", description, object_schema({}), annotations=READ_ONLY), run)
 
 
 def device_info() -> JsonObject:
@@ -96,48 +102,43 @@ def device_info() -> JsonObject:
 
 def _model() -> Json:
     for path in ("/sys/class/dmi/id/product_name", "/proc/device-tree/model"):
-        try:
-            found = Path(path).read_text("utf-8", "replace").strip("\0 \n")
-        except OSError:
-            continue
-        if found:
-            return found
+        with suppress(OSError):
+            if found := Path(path).read_text("utf-8", "replace").strip("\0 \n"):
+                return found
     return None
 
 
 def _os_name() -> Json:
     if sys.platform == "darwin":
         return f"macOS {platform.mac_ver()[0]}"
-    try:
+    with suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME")
-    except OSError:
-        return None
+    return None
 
 
 def _megabytes(pages: str) -> Json:
-    try:
+    with suppress(ValueError, OSError):  # not every system has the name
         return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE") // 2**20
-    except (ValueError, OSError):  # not every system has the name
-        return None
+    return None
 
 
 def _uptime() -> Json:
-    try:
+    with suppress(AttributeError, OSError):  # Linux alone has it
         return round(time.clock_gettime(time.CLOCK_BOOTTIME))
-    except (AttributeError, OSError):  # Linux alone has it
-        return None
+    return None
 
 
 # What it can do.
 
 
 def _screenshot(program: Program) -> DeviceTool:
+    """Return the tool `screenshot`."""
+
     def run(arguments: Arguments, ctx: CallContext) -> Image:
         data = run_program(program)
         if not data.startswith(_PNG):
-            raise ToolError(
-                "execution_failed", f"{program.name!r} made no PNG: is the screen locked, or is there none?"
-            )
+            text = f"{program.name!r} made no PNG: is the screen locked, or is there none?"
+            raise ToolError("execution_failed", text)
         return Image(data, name="screenshot.png")
 
     description = "Take a screenshot of this computer's screen."
@@ -153,23 +154,21 @@ def _clipboard(program: Program) -> DeviceTool:
 
 
 def _set_clipboard(program: Program) -> DeviceTool:
+    """Return the tool `set_clipboard`."""
+
     def run(arguments: Arguments, ctx: CallContext) -> Json:
         text = str(arguments["text"])
         run_program(program, given=text.encode(), other=True)
         return {"copied": len(text)}
 
     schema = _texts(text="The text to put there; it replaces what is there.")
-    spec = ToolSpec(
-        "set_clipboard",
-        "Copy text to this computer's clipboard.",
-        schema,
-        ("clipboard.write",),
-        annotations=Annotations(idempotent=True),
-    )
-    return DeviceTool(spec, run)
+    claims, description = Annotations(idempotent=True), "Copy text to this computer's clipboard."
+    return DeviceTool(ToolSpec("set_clipboard", description, schema, ("clipboard.write",), annotations=claims), run)
 
 
 def _notify(program: Program | None, announce: Announce) -> DeviceTool:
+    """Return the tool `notify`: it shows the text on the screen or, without a program for that, in the terminal."""
+
     def run(arguments: Arguments, ctx: CallContext) -> Json:
         title, text = str(arguments.get("title") or "Handspan"), str(arguments["text"])
         if program is None:
@@ -184,6 +183,8 @@ def _notify(program: Program | None, announce: Announce) -> DeviceTool:
 
 
 def _open_url() -> DeviceTool:
+    """Return the tool `open_url`."""
+
     def run(arguments: Arguments, ctx: CallContext) -> Json:
         url = _web_address(str(arguments["url"]))
         if not webbrowser.open(url):
@@ -191,36 +192,20 @@ def _open_url() -> DeviceTool:
         return {"opened": url}
 
     schema = _texts(url="The address, beginning with http:// or https://.")
-    spec = ToolSpec(
-        "open_url",
-        "Open a web page in this computer's browser.",
-        schema,
-        ("browser",),
-        annotations=Annotations(open_world=True),
-    )
-    return DeviceTool(spec, run)
+    claims, description = Annotations(open_world=True), "Open a web page in this computer's browser."
+    return DeviceTool(ToolSpec("open_url", description, schema, ("browser",), annotations=claims), run)
 
 
 def _web_address(url: str) -> str:
     """Return the address. Raises `ToolError` for one that is not of a web page."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
-        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable() and " " not in url
-    except ValueError:
-        is_fine = False
-    if not is_fine:
-        raise ToolError(
-            "invalid_arguments", f"{url[:200]!r} is no address of a web page: it must begin with http(s)://."
-        )
-    return url
+        if parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and " " not in url:
+            return url
+    raise ToolError("invalid_arguments", f"{url[:200]!r} is no address of a web page: it must begin with http(s)://.")
 
 
 def _texts(**described: str) -> JsonObject:
     """Return a schema of texts; the first is required."""
     properties: JsonObject = {name: {"type": "string", "description": text} for name, text in described.items()}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [next(iter(described))],
-        "additionalProperties": False,
-    }
+    return {**object_schema(properties, next(iter(described))), "additionalProperties": False}
