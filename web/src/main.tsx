@@ -1,8 +1,5 @@
 import { render } from 'preact';
-import './style/base.css';
-import './style/parts.css';
-import './style/shell.css';
-import './style/chat.css';
+import './style.css';
 import { readAccount } from './gateway/account.ts';
 import { App } from './shell/app.tsx';
 

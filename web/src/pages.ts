@@ -19,17 +19,23 @@ export interface PageEntry {
   load: () => Promise<{ Page: ComponentType<PageProps> }>;
 }
 
-/** Every page, in the order of the navigation. A new page is one file in `pages/` and one line here. */
+/** Every page, in the order of the navigation. A new page is one folder and one line here. */
 export const PAGES: PageEntry[] = [
   { id: 'chat', title: 'Chat', icon: 'chat', isTab: true, load: () => import('./chat/chat.tsx') },
-  { id: 'questions', title: 'Questions', icon: 'question', isTab: true, load: () => import('./pages/questions.tsx') },
-  { id: 'tools', title: 'Tools', icon: 'tool', isTab: true, load: () => import('./pages/tools.tsx') },
-  { id: 'agents', title: 'Agents', icon: 'agent', load: () => import('./pages/agents.tsx') },
-  { id: 'models', title: 'Models', icon: 'model', isTab: true, load: () => import('./pages/models.tsx') },
-  { id: 'journal', title: 'Journal', icon: 'journal', load: () => import('./pages/journal.tsx') },
-  { id: 'devices', title: 'Devices', icon: 'device', load: () => import('./pages/devices.tsx') },
-  { id: 'mcp', title: 'MCP servers', icon: 'mcp', load: () => import('./pages/mcp.tsx') },
-  { id: 'skills', title: 'Skills', icon: 'skill', load: () => import('./pages/skills.tsx') },
-  { id: 'artifacts', title: 'Artifacts', icon: 'artifact', load: () => import('./pages/artifacts.tsx') },
-  { id: 'tokens', title: 'Tokens', icon: 'token', needsAdmin: true, load: () => import('./pages/tokens.tsx') },
+  {
+    id: 'questions',
+    title: 'Questions',
+    icon: 'question',
+    isTab: true,
+    load: () => import('./questions/questions.tsx'),
+  },
+  { id: 'tools', title: 'Tools', icon: 'tool', isTab: true, load: () => import('./tools/tools.tsx') },
+  { id: 'agents', title: 'Agents', icon: 'agent', load: () => import('./agents/agents.tsx') },
+  { id: 'models', title: 'Models', icon: 'model', isTab: true, load: () => import('./models/models.tsx') },
+  { id: 'journal', title: 'Journal', icon: 'journal', load: () => import('./journal/journal.tsx') },
+  { id: 'devices', title: 'Devices', icon: 'device', load: () => import('./devices/devices.tsx') },
+  { id: 'mcp', title: 'MCP servers', icon: 'mcp', load: () => import('./mcp/mcp.tsx') },
+  { id: 'skills', title: 'Skills', icon: 'skill', load: () => import('./skills/skills.tsx') },
+  { id: 'artifacts', title: 'Artifacts', icon: 'artifact', load: () => import('./artifacts/artifacts.tsx') },
+  { id: 'tokens', title: 'Tokens', icon: 'token', needsAdmin: true, load: () => import('./tokens/tokens.tsx') },
 ];

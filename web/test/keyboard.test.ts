@@ -78,38 +78,43 @@ test('by keyboard: sign in, say something, open a call, and switch its tool off'
   await expectFocus(off);
 });
 
-test('by keyboard: a question takes the focus, is answered, and gives the focus back', async () => {
+test('by keyboard: a question under its call is answered and edited, and gives the focus back', async () => {
   const page = await signIn();
-  await tabTo(page.getByLabel('Agent', { exact: true }));
+  await tabTo(page.getByRole('combobox', { name: 'Agent' }));
   await page.keyboard.press('c');
-  await expect.poll(() => page.getByLabel('Agent', { exact: true }).inputValue()).toBe('Careful');
+  await expect.poll(() => page.getByRole('combobox', { name: 'Agent' }).inputValue()).toBe('Careful');
   await tabTo(messageField(page), 'Shift+Tab');
 
   await say(page, 'call write_file {"path": "a.txt", "content": "one"}');
-  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
-  await expectFocus(dialog.getByRole('button', { name: 'Close' })); // no key that was meant for the field says yes
-  await tabTo(dialog.getByRole('button', { name: 'Deny', exact: true }));
+  const card = page.getByRole('region', { name: 'Careful wants to use write_file' });
+  await card.waitFor();
+  await expectFocus(messageField(page)); // no key that was meant for the field says yes
+  await tabTo(card.getByRole('button', { name: 'Deny', exact: true }), 'Shift+Tab');
   await page.keyboard.press('Enter');
-  await expectFocus(messageField(page));
   await page.locator('.call.error').waitFor();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  expect(await whatIsWrong(page)).toBe('');
+  await tabTo(messageField(page));
 
   await say(page, 'call write_file {"path": "a.txt", "content": "one"}');
-  await tabTo(dialog.getByRole('button', { name: 'Edit arguments' }));
+  await tabTo(card.getByRole('button', { name: 'Edit', exact: true }), 'Shift+Tab');
   await page.keyboard.press('Enter');
-  await expectFocus(dialog.getByLabel('Arguments'));
-  await page.keyboard.press('ControlOrMeta+A');
-  await page.keyboard.type('{"path": "a.txt", "content": "two"}');
-  await tabTo(dialog.getByRole('button', { name: 'Allow with these' }));
+  await expectFocus(card.getByLabel('path'));
+  await tabTo(card.getByRole('button', { name: 'Back' }));
+  await page.keyboard.press('Enter');
+  await expectFocus(card.getByRole('button', { name: 'Edit', exact: true }));
+  await page.keyboard.press('Enter');
+  await tabTo(card.getByLabel('content'));
+  await page.keyboard.type('two');
+  await tabTo(card.getByRole('button', { name: 'Allow with these' }));
   await page.keyboard.press('Space');
-  await expectFocus(messageField(page));
   await page.locator('.call.success').waitFor();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  expect(await whatIsWrong(page)).toBe('');
+  await tabTo(messageField(page));
 
   await say(page, 'call write_file {"path": "b.txt", "content": "x"}');
-  await expectFocus(dialog.getByRole('button', { name: 'Close' }));
-  await page.keyboard.press('Escape'); // it waits in the list
-  await expectFocus(messageField(page));
+  await card.waitFor();
   await tabTo(page.getByRole('link', { name: /^Questions/ }), 'Shift+Tab');
   await page.keyboard.press('Enter');
   await expectFocus(page.getByRole('main', { name: 'Questions' }));
@@ -210,7 +215,7 @@ test('by keyboard: a dialog gives the focus back, also when what had it is gone'
   await expect.poll(() => whatIsWrong(page)).toBe('');
 });
 
-test('by keyboard: the menu of a chat opens, closes by Escape, and leads to a dialog and back', async () => {
+test('by keyboard: the menu of a chat opens, closes by Escape, and renames the chat in its place', async () => {
   const page = await signIn();
   await say(page, 'hello');
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
@@ -224,7 +229,16 @@ test('by keyboard: the menu of a chat opens, closes by Escape, and leads to a di
   await page.keyboard.press('Enter');
   await tabTo(page.getByRole('button', { name: 'Rename' }));
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog', { name: 'Rename this chat' }).waitFor();
-  await page.keyboard.press('Escape');
-  await expectFocus(menu);
+  await expectFocus(page.getByLabel('Name of the chat'));
+  await page.keyboard.type('Greetings');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Greetings' }).waitFor();
+  await expect.poll(() => whatIsWrong(page)).toBe('');
+  await tabTo(page.getByRole('link', { name: 'Greetings' }), 'Shift+Tab');
+  await tabTo(page.getByLabel('More for Greetings'));
+  await page.keyboard.press('Enter');
+  await tabTo(page.getByRole('button', { name: 'Pin', exact: true }));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Pinned' }).waitFor();
+  await expect.poll(() => whatIsWrong(page)).toBe('');
 });

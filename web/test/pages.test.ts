@@ -4,7 +4,7 @@ import type { CallPage, ListedCall } from 'handspan/rest';
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { RawDevice } from './support/raw-device.ts';
-import { checkAccess, photograph, say, turn, World } from './support/world.ts';
+import { checkAccess, PHONE, photograph, say, turn, World } from './support/world.ts';
 
 /** A guard, no measure: on a busy machine all takes long. */
 const WAIT = { timeout: 90_000 };
@@ -48,7 +48,7 @@ test('tools: one is found, tried, switched off for all, and says why an agent ca
   await page.getByText(/can’t use it/).waitFor();
   await page.getByRole('link', { name: 'Tools', exact: true }).first().click();
   await turn(page.getByRole('switch', { name: 'get_current_time is on' }), true);
-  const all = page.getByRole('switch', { name: 'All of Built in' });
+  const all = page.getByRole('switch', { name: 'All of Built-in' });
   await turn(all, false);
   await page.getByRole('switch', { name: 'get_current_time is switched off by origin:builtin' }).waitFor();
   await turn(all, true);
@@ -117,7 +117,7 @@ test('agents: made, changed, its tools ticked without their parameters, cloned a
   await page.getByLabel('Equal calls in a turn').fill('3');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
-  await page.getByRole('button', { name: 'Untick all of Built in' }).click();
+  await page.getByRole('button', { name: 'Untick all of Built-in' }).click();
   await page.getByText(/^0 of \d+$/).waitFor();
   await page.getByLabel('Search tools').fill('get_current_time');
   await turn(page.getByRole('checkbox', { name: /^get_current_time/ }), true);
@@ -141,8 +141,10 @@ test('questions: an open one is answered in the list, and its rule is taken back
   await page.getByText('Nothing waits for you').waitFor();
   const body = { args: { path: 'note.txt', content: 'hello' }, agent: 'Careful' };
   const asking = world.api('POST', '/api/tools/write_file/call', body);
-  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('region', { name: 'Careful wants to use write_file' }).getByText('+hello').waitFor();
+  expect(await page.getByRole('dialog').count()).toBe(0); // it does not lie over itself
   await look(page, 'questions');
+  await page.getByText('For ever…').click();
   await page.getByRole('button', { name: 'Always allow' }).click();
   await asking;
   await page.getByText('Nothing waits for you').waitFor();
@@ -206,7 +208,7 @@ test('journal: a list of open calls leaves out those that have ended meanwhile',
   await say(other, 'call ask_user {"question": "Wait?"}');
   await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
   await page.getByRole('list', { name: 'Calls' }).getByText('ask_user').waitFor();
-  await other.getByRole('dialog').getByRole('button', { name: 'No answer' }).click();
+  await other.getByRole('region', { name: 'General asks you' }).getByRole('button', { name: 'No answer' }).click();
   await page.getByText('No call fits').waitFor();
 });
 
@@ -231,12 +233,14 @@ test('journal: of ten thousand calls only those in sight are drawn', async () =>
   expect(await rows.count()).toBeLessThan(60);
 });
 
+const noModel = { model: '', in_place_of: '', reason: '' };
+
 function manyCalls(limit: number, after: string): CallPage {
   const first = Number(after || 0);
   const calls = Array.from({ length: limit }, (_, index): ListedCall => {
     const number = first + index;
     const at = new Date(Date.UTC(2026, 0, 1) - number * 1000).toISOString();
-    const rest = { origin: 'builtin', version: '', session: '', agent: 'General', waited: 0 };
+    const rest = { origin: 'builtin', version: '', session: '', agent: 'General', waited: 0, ...noModel };
     return { id: `c${number}`, tool: `tool_${number}`, state: 'done', status: 'success', at, duration: 0.01, ...rest };
   });
   return { calls, next: first + limit < 10_000 ? String(first + limit) : null };
@@ -251,6 +255,11 @@ test('usage: what a model did not report is empty, never 0', async () => {
   await look(page, 'usage');
   await page.getByLabel('Time').selectOption('all');
   await row.waitFor();
+  await page.setViewportSize(PHONE);
+  const table = page.getByRole('region', { name: 'Usage by model' });
+  await table.waitFor();
+  expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
+  await checkAccess(page);
 });
 
 test('devices: a code pairs one, which is renamed and revoked', async () => {

@@ -29,7 +29,7 @@ function lastCall(page: Page) {
 }
 
 function asked(page: Page) {
-  return page.getByRole('dialog', { name: 'General wants to use open_door' });
+  return page.getByRole('region', { name: 'General wants to use open_door' });
 }
 
 async function takeBackRules(page: Page): Promise<void> {
@@ -57,6 +57,7 @@ test('a permission is denied, granted and remembered, taken back, and denied for
   await takeBackRules(page);
 
   await say(page, 'call open_door');
+  await asked(page).getByText('For ever…').click();
   await asked(page).getByRole('button', { name: 'Deny for ever' }).click();
   await expect.poll(() => page.locator('.call.error').count()).toBe(1);
   await say(page, 'call open_door');
@@ -133,7 +134,7 @@ test('a login is asked for where the person is, and the call goes on after it', 
   );
   const page = await world.open();
   await say(page, 'call mailer__read_mail\nthen\n{results}');
-  const dialog = page.getByRole('dialog', { name: /needs a login/ });
+  const dialog = page.getByRole('region', { name: /needs a login/ });
   await dialog.getByText('Unlock it in the app.').waitFor();
   await checkAccess(page);
   await photograph(page, 'login');

@@ -87,7 +87,7 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
   const third = await model.next();
   third.text('I write it down.');
   third.call(['write_file', { path: 'notes/plant.md', content: 'Friday: water the plant.\n' }]);
-  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  const dialog = page.getByRole('region', { name: 'Careful wants to use write_file' });
   await dialog.waitFor();
   await keep(page, 'approval-light');
   await dialog.getByRole('button', { name: 'Allow once' }).click();

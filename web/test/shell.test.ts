@@ -66,17 +66,19 @@ test('no message of an agent is pushed out by the next ones, and a long one leav
   await shown.first().waitFor({ state: 'detached' });
 });
 
-test('what fails in a dialog is said where it can be read and hidden', async () => {
+test('what a form is refused for stands in the form, and is gone with the next attempt', async () => {
   const page = await world.open('#/agents');
   await page.getByRole('button', { name: 'New agent' }).click();
   const dialog = page.getByRole('dialog', { name: 'New agent' });
   await dialog.getByLabel('Name').fill('General');
   await dialog.getByRole('button', { name: 'Create' }).click();
-  await dialog.getByText("There is an agent 'General' already").waitFor();
+  await dialog.getByRole('alert').getByText("There is an agent 'General' already").waitFor();
+  expect(await page.locator('.toast').count()).toBe(0);
   await checkAccess(page);
-  await dialog.getByRole('button', { name: 'Hide' }).click();
-  await dialog.getByText("There is an agent 'General' already").waitFor({ state: 'detached' });
-  await dialog.getByLabel('Name').waitFor();
+  await dialog.getByLabel('Name').fill('Another');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { name: 'Another', level: 1 }).waitFor();
+  await page.getByText('Ask before every call', { exact: true }).waitFor({ state: 'attached' });
 });
 
 test('no script but the files of the gateway may run', async () => {
@@ -105,7 +107,13 @@ test('on a phone the pages are in a bar below, and all of them in its menu', asy
   const bar = page.getByRole('navigation', { name: 'Main pages' });
   await bar.getByRole('link', { name: 'Models' }).click();
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
-  await bar.getByRole('button', { name: 'More' }).click();
+  const more = bar.getByRole('button', { name: 'More' });
+  expect(await more.getAttribute('aria-current')).toBeNull();
+  await more.click();
+  await page.getByRole('dialog').getByRole('link', { name: 'Journal' }).click();
+  await page.getByRole('heading', { name: 'Journal', level: 1 }).waitFor();
+  expect(await more.getAttribute('aria-current')).toBe('true');
+  await more.click();
   await page.getByRole('dialog').getByRole('link', { name: 'Chat' }).click();
   await say(page, 'hello');
   await page.getByText('hello').last().waitFor();

@@ -3,7 +3,7 @@ import { Device } from 'handspan/device';
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { ModelServer } from './support/model-server.ts';
-import { PHONE, say, World } from './support/world.ts';
+import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
 
 const world = new World('--model', '');
 
@@ -106,11 +106,51 @@ test('a chat says what it has used and cost, and nothing where the model did not
   const reply = await model.next();
   reply.text('A little.');
   reply.end('stop', { input: 1000, output: 200 });
-  await page.getByText('1000 → 200 tokens').waitFor();
+  await page.getByText('1,000 tokens in, 200 out').waitFor();
   await page.getByText('$0.0045').waitFor();
   await page.getByRole('link', { name: 'New chat', exact: true }).click();
   await page.getByText('What shall the agent do?').waitFor();
-  expect(await page.getByTitle('Tokens in and out').count()).toBe(0);
+  expect(await page.getByText('tokens in').count()).toBe(0);
+});
+
+test('how full the context is comes with each reply, and opens with what fills it; a summary stays as a line', async () => {
+  const model = await useModel('gpt-4o'); // it reads 128,000 tokens
+  const page = await world.open();
+  for (const [text, input] of [
+    ['Tell me about roses.', 63_000],
+    ['And lilies?', 114_200],
+  ] as const) {
+    await say(page, text);
+    const reply = await model.next();
+    reply.text('They have no thorns, most of them.');
+    reply.end('stop', { input, output: 1000 });
+    await page.getByText(input === 63_000 ? '50 %' : '90 %', { exact: false }).waitFor();
+  }
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  const meter = page.locator('.context');
+  await meter.locator('summary').click();
+  await meter.getByText('115,200 of 128,000 tokens of context are used.').waitFor();
+  const parts = meter.getByRole('definition');
+  await expect.poll(() => parts.count()).toBeGreaterThanOrEqual(3);
+  expect(await meter.getByRole('term').allTextContents()).toEqual(['Instructions', 'Tools', 'Messages']);
+  const counts = (await parts.allTextContents()).map((text) => Number(text.replace(',', '')));
+  expect(Math.abs(counts.reduce((sum, one) => sum + one, 0) - 115_200)).toBeLessThan(10);
+  await checkAccess(page);
+  await photograph(page, 'context');
+  const session = decodeURIComponent(page.url().split('/').at(-1) as string);
+  const done = world.api('POST', `/api/sessions/${session}/compact`, {});
+  const summary = await model.next();
+  const sections = ['Goal', 'Decisions', 'Facts', 'Done', 'Open'];
+  summary.text(sections.map((title) => `# ${title}\n- ${title} of the roses`).join('\n'));
+  summary.end('stop', { input: 9000, output: 20 });
+  expect(await done).toMatchObject({ summarized: 2, note: '' });
+  for (const isAgain of [false, true]) {
+    if (isAgain) await page.reload();
+    const line = page.locator('details', { hasText: 'What stands above, as the model reads it: a summary' });
+    await line.locator('summary').click();
+    await line.getByText('Goal of the roses').waitFor();
+  }
+  await checkAccess(page);
 });
 
 test('200 events a second lose nothing, while 32 tools run and report', async () => {
@@ -198,6 +238,7 @@ test('a message that was written without a link arrives, also when another agent
   await world.api('POST', '/api/agents', { name: 'Other' });
   const page = await world.open();
   await page.getByText('What shall the agent do?').waitFor();
+  await page.getByRole('option', { name: 'Other' }).waitFor({ state: 'attached' });
   await page.context().setOffline(true);
   world.expectErrors(/ERR_INTERNET_DISCONNECTED|WebSocket/);
   await page.evaluate(() => dispatchEvent(new Event('offline')));

@@ -8,6 +8,8 @@ import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
 import { showInvisible } from '../parts/invisible.ts';
 import { attempt } from '../parts/toast.tsx';
+import { QuestionCard } from '../questions/card.tsx';
+import { openQuestions } from '../questions/open.ts';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
 import { argumentsThatRan, brief, type CallView, readEnvelope } from './view.ts';
@@ -66,10 +68,24 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         <Icon name="chevron" class="turns" />
       </button>
       {showsAll && <CallDetails call={call} />}
+      {!call.envelope && <CallQuestions id={call.id} />}
       {call.files && <Files files={call.files} />}
     </div>
   );
 });
+
+/** What a person is asked before this call goes on. */
+function CallQuestions({ id }: { id: string }) {
+  return (
+    <>
+      {openQuestions.value
+        .filter(({ call_id: call }) => call === id)
+        .map((question) => (
+          <QuestionCard key={question.id} question={question} />
+        ))}
+    </>
+  );
+}
 
 function CallDetails({ call }: { call: CallView }) {
   const { value, error, code, notice } = call.envelope ? readEnvelope(call.envelope) : {};

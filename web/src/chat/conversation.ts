@@ -1,85 +1,114 @@
 import { batch, computed, signal } from '@preact/signals';
-import { Device, type MessageOptions, type TurnEvent } from 'handspan/device';
-import type { EndView, ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
+import { Device, type TurnEvent } from 'handspan/device';
+import type {
+  ContextUse,
+  EndView,
+  ListedCall,
+  MessageView,
+  SessionView,
+  SummaryView,
+  UsageSum,
+  VersionView,
+} from 'handspan/rest';
+import { onUpdate } from '../gateway/live.ts';
 import { BASE, messageOf, rest } from '../gateway/rest.ts';
-import { toast } from '../parts/toast.tsx';
-import { preview, readFile, upload } from './upload.ts';
+import { changeChat } from './chats.ts';
+import { LiveRounds } from './live-rounds.ts';
+import { Outbox } from './outbox.ts';
+import { StateWatch } from './state-watch.ts';
+import { readFile } from './upload.ts';
 import {
   type AttachmentView,
-  type CallView,
   type EntryView,
   endNotice,
-  finishCall,
-  type LiveRound,
+  keepSame,
   liveEntry,
   type Notice,
-  newId,
-  progressText,
   storedEntries,
   storedRounds,
-  withOrigins,
   withProgress,
 } from './view.ts';
-
-/** A message of this page that is not part of the session yet. */
-interface Unsent {
-  id: string;
-  text: string;
-  files: File[];
-  attachments: AttachmentView[];
-  options: MessageOptions;
-  /** Why it could not be sent; empty while it is on its way. */
-  problem: string;
-}
-
-/** The event of this type. */
-type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
 
 /** One session as this page shows it: stored messages, the reply that arrives, and the link to the gateway. */
 export class Conversation {
   readonly messages = signal<MessageView[]>([]);
-  readonly #ends = signal<EndView[]>([]);
+  readonly versions = signal<VersionView[]>([]);
   readonly record = signal<SessionView | undefined>(undefined);
   readonly usage = signal<UsageSum | undefined>(undefined);
   readonly isLoaded = signal(false);
+  /** Whether the gateway has no such session. */
+  readonly isMissing = signal(false);
   readonly isRunning = signal(false);
+  /** When the last event came, in milliseconds. */
+  readonly heard = signal(Date.now());
   readonly notice = signal<Notice | undefined>(undefined);
   readonly link = signal('connecting');
   readonly agent = signal('');
+  /** The model that is chosen for this chat alone; empty: its agent's. */
+  readonly model = signal('');
+  /** How full the context is (SPEC L3); undefined where the model has no limit. */
+  readonly context = signal<ContextUse | undefined>(undefined);
+  /** How many messages the person has sent from here: the page goes to the newest one. */
+  readonly sent = signal(0);
+  /** The number of the message that the person edits. */
+  readonly editing = signal<number | undefined>(undefined);
+  readonly rounds = new LiveRounds();
+  readonly outbox: Outbox;
+  readonly #ends = signal<EndView[]>([]);
+  readonly #summaries = signal<SummaryView[]>([]);
   readonly #journal = signal<ReadonlyMap<string, ListedCall>>(new Map());
-  readonly #rounds = signal<LiveRound[]>([]);
-  readonly #unsent = signal<Unsent[]>([]);
-  /** The messages that the gateway has not taken yet. */
-  readonly #onTheWay = new Set<string>();
-  /** Resolves when the files of all messages so far are uploaded. */
-  #uploaded: Promise<unknown> = Promise.resolve();
   /** What is shown of the end of the last turn, as long as this page saw it. */
   readonly #lastEnd = signal<Notice | undefined>(undefined);
+  readonly #watch = new StateWatch(() => void this.refresh({ readsState: true }));
   /** What is shown because the last reading failed. */
   #unread: Notice | undefined;
   #device: Device;
   #waiting: [TurnEvent, string][] = [];
   #isDrawing = false;
+  /** Whether the link was opened. */
+  #isOpen = false;
   #isClosed = false;
   #reading: Promise<boolean> | undefined;
   #next: Promise<boolean> | undefined;
   #readsState = false;
   /** How many events were taken. */
   #taken = 0;
+  /** What is done as soon as there is a link. */
+  #whenOnline: (() => void)[] = [];
+  readonly #endUpdates: () => void;
+  /** Resolves when the link may be used: it is open, or opens as soon as it can. */
+  readonly opened: Promise<void>;
 
   constructor(
     readonly id: string,
     readonly isNew = false,
   ) {
+    this.outbox = new Outbox(this);
     this.#device = this.#connect();
+    this.opened = this.#open();
+    this.#endUpdates = onUpdate(({ topic, data }) => {
+      const isThis = topic === 'sessions' && [data.session_id, data.id].includes(this.id);
+      if (isThis && this.isLoaded.value) void this.refresh({ readsState: true });
+    });
+  }
+
+  /** The link to the gateway. */
+  get device(): Device {
+    return this.#device;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** What is stored. While a reply arrives, it stays as it is, and is not drawn anew. */
-  readonly #stored = computed<EntryView[]>(() =>
-    storedEntries(this.messages.value, this.#ends.value, this.#journal.value, (seq, index) =>
-      this.#fileUrl(seq, index),
-    ),
-  );
+  readonly #stored = computed<EntryView[]>(() => {
+    const talk = { messages: this.messages.value, ends: this.#ends.value, summaries: this.#summaries.value };
+    const entries = storedEntries(talk, this.#journal.value, (seq, index) => this.#fileUrl(seq, index));
+    this.#shown = keepSame(this.#shown, entries);
+    return this.#shown;
+  });
+  #shown: EntryView[] = [];
 
   readonly #storedCalls = computed(
     () => new Set(this.messages.value.flatMap(({ calls = [] }) => calls.map(({ id }) => id))),
@@ -88,7 +117,7 @@ export class Conversation {
   /** What is shown, the oldest first. */
   readonly entries = computed<EntryView[]>(() => {
     const messages = this.messages.value;
-    const rounds = this.#rounds.value;
+    const rounds = this.rounds.all.value;
     const stored = this.#storedCalls.value;
     // An answer that is made anew is another turn than the one of its message: there the calls tell that it is stored.
     const live = rounds
@@ -97,9 +126,9 @@ export class Conversation {
       .map(liveEntry);
     const calls = new Map(rounds.flatMap((round) => round.calls.map((call) => [call.id, call])));
     return [
-      ...this.#stored.value.map((entry) => withProgress(entry, calls)),
+      ...this.#stored.value.map((entry) => (calls.size > 0 ? withProgress(entry, calls) : entry)),
       ...live,
-      ...this.#unsent.value.map(({ id, text, attachments, problem }): EntryView => {
+      ...this.outbox.all.value.map(({ id, text, attachments, problem }): EntryView => {
         return { kind: 'person', key: id, text, attachments, isWaiting: true, problem };
       }),
     ];
@@ -114,38 +143,35 @@ export class Conversation {
   /** Whether the last turn did not end with a whole answer, and can begin again. */
   readonly canRetry = computed(() => {
     const hasEnded = this.tellsEnd.value || this.#ends.value.some(({ after }) => after === this.lastSeq.value);
-    return hasEnded && !this.isRunning.value && this.#unsent.value.length === 0;
+    return hasEnded && !this.isRunning.value && this.outbox.all.value.length === 0;
   });
+
+  /** How the last turn ended, if that was not a whole answer. */
+  readonly lastEnd = computed(() => this.#ends.value.find(({ after }) => after === this.lastSeq.value));
 
   /** Whether there is nothing to show, as in a new chat. */
   readonly isEmpty = computed(() => this.entries.value.length === 0 && (this.isNew || this.isLoaded.value));
 
   /** Sends a message. While a turn runs, it joins that turn at its next round. */
-  send(text: string, files: File[] = [], options: MessageOptions = {}): void {
-    const unsent = { id: newId(), text, files, attachments: files.map(preview), options, problem: '' };
-    this.#unsent.value = [...this.#unsent.value, unsent];
+  send(text: string, files: File[] = [], replaces?: number): void {
     this.notice.value = undefined;
-    void this.#deliver(unsent);
-  }
-
-  /** Sends a message again that could not be sent. */
-  retry(id: string): void {
-    const unsent = this.#unsent.value.find((one) => one.id === id);
-    if (!unsent) return;
-    this.#setProblem(id, '');
-    void this.#deliver(unsent);
-  }
-
-  /** Removes a message that could not be sent. */
-  discard(id: string): void {
-    this.#drop((one) => one.id === id);
+    this.sent.value += 1;
+    this.outbox.send(text, files, replaces === undefined ? {} : { replaces });
   }
 
   /** Asks again with another text and the same files, in place of a message and all that followed it. */
   async replace(seq: number, text: string, attachments: AttachmentView[]): Promise<void> {
     const files = await Promise.all(attachments.map(readFile));
     this.messages.value = this.messages.value.filter((message) => message.seq < seq);
-    this.send(text, files, { replaces: seq });
+    this.send(text, files, seq);
+  }
+
+  /** Begins to edit the last message of the person; false when there is none that can be. */
+  editLast(): boolean {
+    const last = this.messages.value.findLast(({ role }) => role === 'user');
+    if (!last || this.isRunning.value) return false;
+    this.editing.value = last.seq;
+    return true;
   }
 
   stop(): void {
@@ -159,7 +185,16 @@ export class Conversation {
     this.#ends.value = this.#ends.value.filter(({ after }) => after < seq);
     this.notice.value = undefined;
     this.isRunning.value = true;
+    this.heard.value = Date.now();
     this.#device.regenerate();
+  }
+
+  /** Goes on with another version of the conversation. */
+  async chooseVersion(branch: number): Promise<void> {
+    const path = { session_id: this.id, branch: String(branch) };
+    await rest.post('/api/sessions/{session_id}/versions/{branch}', { path });
+    this.notice.value = undefined;
+    await this.refresh({ readsState: true });
   }
 
   /** Lets another agent answer from the next message on. */
@@ -167,12 +202,39 @@ export class Conversation {
     this.agent.value = name;
     this.#device.close();
     this.#device = this.#connect();
+    if (this.#isOpen) this.#run(this.#device);
+  }
+
+  /** Lets this model answer from the next turn on; empty: that of the agent. */
+  async chooseModel(name: string): Promise<void> {
+    const before = this.model.value;
+    this.model.value = name;
+    try {
+      await this.opened;
+      await changeChat(this.id, { model: name });
+    } catch (error) {
+      this.model.value = before;
+      throw error;
+    }
+  }
+
+  /** Lets another agent answer the last message again. */
+  regenerateWith(agent: string): void {
+    this.#whenOnline.push(() => this.regenerate());
+    this.chooseAgent(agent);
   }
 
   /** Leaves the session, after the messages that are still on their way. */
   close(): void {
     this.#isClosed = true;
-    this.#leave();
+    this.#endUpdates();
+    this.#watch.end();
+    this.leave();
+  }
+
+  /** Ends the link once the person has left and nothing of this page is on its way. */
+  leave(): void {
+    if (this.#isClosed && this.outbox.isEmpty) this.#device.close();
   }
 
   /**
@@ -192,34 +254,57 @@ export class Conversation {
     return this.#next;
   }
 
+  /** Opens the link, unless the gateway says that there is no such session: a link would make one. */
+  async #open(): Promise<void> {
+    if (!this.isNew) {
+      const path = { session_id: this.id };
+      const error = await rest.get('/api/sessions/{session_id}', { path }).then(
+        () => undefined,
+        (problem: { status?: number }) => problem,
+      );
+      if (error?.status === 404) {
+        this.isMissing.value = true;
+        return;
+      }
+    }
+    if (this.#isClosed && this.outbox.isEmpty) return;
+    this.#isOpen = true;
+    this.#run(this.#device);
+  }
+
   async #read(): Promise<boolean> {
     const path = { session_id: this.id };
     const readsState = this.#readsState;
     this.#readsState = false;
     const taken = this.#taken;
     try {
-      const [{ messages, ends }, { calls }, record, { state }] = await Promise.all([
+      const [{ messages, ends, summaries }, { calls }, record, { state }, { versions }] = await Promise.all([
         rest.get('/api/sessions/{session_id}/messages', { path, query: { full: true } }),
         rest.get('/api/calls', { query: { session: this.id, limit: 1000 } }),
         rest.get('/api/sessions/{session_id}', { path }),
         rest.get('/api/sessions/{session_id}/state', { path }),
+        rest.get('/api/sessions/{session_id}/versions', { path }),
       ]);
+      // Events that came meanwhile know it better: the turn may have ended after the state was read.
+      const isSilent = taken === this.#taken;
       batch(() => {
         this.messages.value = messages;
         this.#ends.value = ends;
-        this.#drop(({ id }) => messages.some((one) => one.id === id));
+        this.#summaries.value = summaries;
+        this.versions.value = versions;
+        this.outbox.drop(({ id }) => messages.some((one) => one.id === id));
         if (this.notice.value === this.#unread) this.notice.value = undefined;
         const journal = new Map(calls.map((call) => [call.id, call]));
         this.#journal.value = journal;
-        this.#rounds.value = this.#rounds.value.map((round) => withOrigins(round, journal));
-        this.record.value = record;
+        this.rounds.locate(journal);
         this.agent.value ||= record.persona ?? '';
-        // Events that came meanwhile know it better: the turn may have ended after the state was read.
-        if (readsState && taken === this.#taken) this.isRunning.value = state === 'running';
+        this.#takeRecord(record);
+        if (readsState && isSilent) this.isRunning.value = state === 'running';
         // What has arrived is shown until it is read: the reply of a turn that is over is among the messages now.
-        if (!this.isRunning.value && taken === this.#taken) this.#rounds.value = [];
+        if (!this.isRunning.value && isSilent) this.rounds.clear();
         this.isLoaded.value = true;
       });
+      this.#watch.note(this.isRunning.value);
       const { usage } = await rest.get('/api/usage', { query: { by: 'session', session: this.id } });
       this.usage.value = usage[0];
       return true;
@@ -228,6 +313,13 @@ export class Conversation {
       if (!this.#isClosed) this.notice.value = this.#unread;
       return false;
     }
+  }
+
+  #takeRecord(record: SessionView): void {
+    this.record.value = record;
+    this.model.value = record.model ?? '';
+    // While a turn runs its events know it better; after it, a model without a limit has none.
+    if (record.context || !this.isRunning.value) this.context.value = record.context;
   }
 
   #connect(): Device {
@@ -241,81 +333,20 @@ export class Conversation {
         if (device !== this.#device) return;
         this.link.value = status;
         if (status === 'closed' && !this.#isClosed) this.notice.value = { text: reason, isProblem: true };
-        if (status === 'online') void this.refresh({ readsState: true });
+        if (status !== 'online') return;
+        void this.refresh({ readsState: true });
+        for (const work of this.#whenOnline.splice(0)) work();
       },
     });
-    queueMicrotask(() => void device.run());
     return device;
+  }
+
+  #run(device: Device): void {
+    queueMicrotask(() => void device.run());
   }
 
   #fileUrl(seq: number, index: number): string {
     return rest.url(`/api/sessions/${encodeURIComponent(this.id)}/messages/${seq}/files/${index}`);
-  }
-
-  /** Sends a message with its files, and waits for the end of its turn. One that is refused stays, with the reason. */
-  async #deliver({ id, text, files, options }: Unsent): Promise<void> {
-    const problem = await this.#attempt(id, text, files, options);
-    this.#onTheWay.delete(id);
-    this.#leave();
-    const isRead = await this.refresh();
-    if (problem) this.#setProblem(id, problem);
-    else if (isRead) this.#drop((one) => one.id === id); // it was answered, and replaced meanwhile
-  }
-
-  async #attempt(id: string, text: string, files: File[], options: MessageOptions): Promise<string> {
-    this.#onTheWay.add(id);
-    try {
-      const uploads = Promise.all(files.map(upload));
-      uploads.catch(() => {}); // its reason is read below
-      // Messages keep their order, also when one has to wait for its files.
-      const ready = this.#uploaded.then(() => uploads);
-      this.#uploaded = ready.catch(() => {});
-      const parts = await ready;
-      const given = { id, join: true, ...options, ...(parts.length > 0 && { parts }) };
-      let problem = '';
-      for (let device: Device | undefined; device !== this.#device; ) {
-        // Again if another agent was chosen meanwhile, over its link: the id keeps it from being added twice.
-        device = this.#device;
-        if (device.state.status === 'closed') return device.state.reason;
-        this.#onTheWay.add(id);
-        problem = await this.#follow(id, device.say(text, given));
-      }
-      return problem;
-    } catch (error) {
-      return messageOf(error);
-    }
-  }
-
-  /** Waits for the end of the turn that answers a message of this page; returns why there was none. */
-  async #follow(id: string, events: AsyncGenerator<TurnEvent, void>): Promise<string> {
-    let problem = '';
-    for await (const event of events) {
-      const isRefused = event.type === 'ended' && this.#onTheWay.has(id) && event.reason !== 'done';
-      if (isRefused) problem = event.text || 'it was stopped before.';
-      this.#onTheWay.delete(id);
-      this.#leave();
-    }
-    return problem;
-  }
-
-  /** Ends the link once the person has left and nothing of this page is on its way. */
-  #leave(): void {
-    if (this.#isClosed && this.#onTheWay.size === 0) this.#device.close();
-  }
-
-  #setProblem(id: string, problem: string): void {
-    const unsent = this.#unsent.value.find((one) => one.id === id);
-    if (!unsent) return;
-    if (this.#isClosed)
-      toast(`“${unsent.text.slice(0, 80)}” was not sent: ${problem}`, { isProblem: true, stays: true });
-    this.#unsent.value = this.#unsent.value.map((one) => (one === unsent ? { ...one, problem } : one));
-  }
-
-  #drop(isGone: (unsent: Unsent) => boolean): void {
-    const gone = this.#unsent.value.filter(isGone);
-    if (gone.length === 0) return;
-    for (const { url } of gone.flatMap(({ attachments }) => attachments)) URL.revokeObjectURL(url);
-    this.#unsent.value = this.#unsent.value.filter((one) => !gone.includes(one));
   }
 
   /** Takes an event with the next frame: hundreds of them in a second are drawn sixty times. */
@@ -328,8 +359,10 @@ export class Conversation {
       const events = this.#waiting.splice(0);
       batch(() => {
         for (const [one, of] of events) this.#take(one, of);
-        this.#rounds.value = this.#rounds.value.map((round) => ({ ...round }));
+        this.rounds.draw();
+        this.heard.value = Date.now();
       });
+      this.#watch.note(this.isRunning.value);
     };
     if (document.visibilityState === 'hidden') setTimeout(draw, 250);
     else requestAnimationFrame(draw);
@@ -342,70 +375,18 @@ export class Conversation {
       return;
     }
     this.isRunning.value = true;
+    if (event.type === 'usage' && event.context) this.context.value = event.context;
+    if (event.type === 'compacted') void this.refresh(); // the summary is a line of the transcript
     if (event.type === 'round') {
-      const others = this.#rounds.value.filter((one) => one.turn === turn && one.number !== event.number);
-      const begun = { turn, number: event.number, text: '', thinking: '', calls: [] };
-      this.#rounds.value = [...others, begun];
+      this.rounds.begin(turn, event.number);
       void this.refresh();
       return;
     }
-    const round = this.#rounds.value.at(-1);
-    if (round) this.#takeInRound(event, round);
+    const notice = this.rounds.take(event);
+    if (notice || this.notice.value?.passes) this.notice.value = notice;
   }
 
-  #takeInRound(event: TurnEvent, round: LiveRound): void {
-    switch (event.type) {
-      case 'text':
-        round.text += event.text;
-        break;
-      case 'thinking':
-        round.thinking += event.text;
-        break;
-      case 'call_arguments':
-        this.#write(event, round);
-        break;
-      case 'call_started': {
-        const known = { id: event.id, tool: event.name, arguments: event.arguments };
-        const begun: CallView = { ...known, state: 'running', origin: '', since: Date.now() };
-        round.calls = [...round.calls.filter((one) => one.state !== 'writing'), begun];
-        break;
-      }
-      case 'call_progress':
-        this.#change(round, event.id, (call) => {
-          const waits = typeof event.value === 'object' && event.value !== null && 'waiting_for' in event.value;
-          return { ...call, progress: progressText(event.value), state: waits ? 'waiting' : 'running' };
-        });
-        break;
-      case 'call_finished':
-        this.#change(round, event.id, (call) => {
-          const ended = { ...call, duration: event.duration };
-          finishCall(ended, event.envelope);
-          return ended;
-        });
-        break;
-      case 'retry':
-        this.notice.value = { text: `${event.reason} It is tried again in ${event.seconds} s.`, isProblem: false };
-        break;
-      case 'queued':
-        this.notice.value = { text: `${event.model} is busy: the request waits for its turn.`, isProblem: false };
-        break;
-    }
-  }
-
-  /** A call that the model is still writing: each event has the next piece of its name and its arguments. */
-  #write({ index, name, arguments: piece }: Of<'call_arguments'>, round: LiveRound): void {
-    const id = `writing-${index}`;
-    if (!round.calls.some((one) => one.id === id)) {
-      round.calls = [...round.calls, { id, tool: '', arguments: '', origin: '', state: 'writing' }];
-    }
-    this.#change(round, id, (call) => ({ ...call, tool: call.tool + name, arguments: call.arguments + piece }));
-  }
-
-  #change(round: LiveRound, id: string, change: (call: CallView) => CallView): void {
-    round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
-  }
-
-  #end(ended: Of<'ended'>): void {
+  #end(ended: Extract<TurnEvent, { type: 'ended' }>): void {
     this.#lastEnd.value = this.notice.value = endNotice(ended);
     if (ended.reason === 'pending') return;
     this.isRunning.value = false;

@@ -1,4 +1,5 @@
 import { Icon } from '../parts/icon.tsx';
+import { zoom } from '../parts/zoom.tsx';
 import type { AttachmentView } from './view.ts';
 
 /** Images shown, sounds to be played, other files to be loaded. */
@@ -8,9 +9,15 @@ export function Files({ files }: { files: AttachmentView[] }) {
     <div class="files">
       {files.map(({ kind, name, url }) =>
         kind === 'image' ? (
-          <a key={url} href={url} target="_blank" rel="noopener">
+          <button
+            key={url}
+            type="button"
+            class="picture"
+            title="Show it large"
+            onClick={() => zoom({ name: name || 'Image', url })}
+          >
             <img src={url} alt={name || 'Image'} loading="lazy" />
-          </a>
+          </button>
         ) : kind === 'audio' ? (
           // biome-ignore lint/a11y/useMediaCaption: a recording of a device has none
           <audio key={url} src={url} controls aria-label={name || 'Sound'} />

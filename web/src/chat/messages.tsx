@@ -1,47 +1,243 @@
 import { useSignal } from '@preact/signals';
+import type { RefObject } from 'preact';
 import { memo } from 'preact/compat';
-import { CopyButton } from '../parts/code.tsx';
+import { useEffect, useRef } from 'preact/hooks';
+import { Clock } from '../parts/ago.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { attempt } from '../parts/toast.tsx';
-import { CallBlock } from './call.tsx';
+import { Markdown } from '../parts/markdown.tsx';
+import { QuestionCard } from '../questions/card.tsx';
+import { openQuestions } from '../questions/open.ts';
+import { href } from '../router.ts';
 import type { Conversation } from './conversation.ts';
-import { Files } from './files.tsx';
-import { Markdown } from './markdown.tsx';
-import type { Notice, PersonView, ReplyView } from './view.ts';
+import { titleOfDay } from './days.ts';
+import { chooseModel } from './model-choice.tsx';
+import { PersonMessage } from './person.tsx';
+import { Reply } from './reply.tsx';
+import { Typing } from './typing.tsx';
+import { type EntryView, type Notice, type ReplyView, SUMMARY_TITLE, type SummaryLineView } from './view.ts';
 
-/** Everything that was said in a session. */
-export function Messages({ chat }: { chat: Conversation }) {
-  const entries = chat.entries.value;
+/** Entries are drawn in parts of so many: the newest part at first, one more in each step after it. */
+const PART = 12;
+
+/** An entry, with what it has to know of those around it. */
+interface RowProps {
+  entry: EntryView;
+  isLast: boolean;
+  /** The model of the reply before; empty when there was none. */
+  before: string;
+  /** The number of the message with which the versions of this answer begin; none where they stand elsewhere. */
+  versionSeq: number | undefined;
+  /** The day that begins with it; empty where it is that of the entry before. */
+  day: string;
+}
+
+/** Everything that was said in a session. The newest is drawn first, what is older in steps that hold nothing up. */
+export function Messages({ chat, place }: { chat: Conversation; place: number }) {
+  const rows = rowsOf(chat.entries.value);
   const isRunning = chat.isRunning.value;
-  const notice = chat.notice.value;
-  const last = entries.findLastIndex(({ kind }) => kind !== 'end');
+  const wanted = place > 0 ? rows.findLastIndex(({ entry }) => seqOf(entry) <= place) : rows.length - 1;
+  const count = Math.ceil(rows.length / PART);
+  const from = useFirstShown(count, Math.max(0, Math.floor(wanted / PART)));
+  const log = useRef<HTMLDivElement>(null);
+  useFound(log, place > 0 && chat.isLoaded.value ? rows[wanted]?.entry.key : undefined);
   return (
-    <div class="messages" role="log" aria-label="Conversation" aria-busy={isRunning}>
-      {entries.map((entry, index) =>
-        entry.kind === 'person' ? (
-          <PersonMessage key={entry.key} entry={entry} chat={chat} />
-        ) : entry.kind === 'end' ? (
-          !(chat.tellsEnd.value && entry.after === chat.lastSeq.value) && (
-            <NoticeLine key={entry.key} notice={entry.notice} />
-          )
-        ) : (
-          <Reply key={entry.key} entry={entry} chat={chat} isLast={index === last} />
-        ),
-      )}
-      <div role="status">
-        {isRunning && (
-          <p class="typing">
-            <span class="hidden">The agent is at work</span>
-          </p>
-        )}
-      </div>
-      {notice && <NoticeLine notice={notice} isNew />}
-      {entries[last]?.kind === 'person' && chat.canRetry.value && (
-        <button type="button" class="retry" onClick={() => chat.regenerate()}>
-          Try again
-        </button>
-      )}
+    <div ref={log} class="messages" role="log" aria-label="Conversation" aria-busy={isRunning || from > 0}>
+      {Array.from({ length: count - from }, (_, index) => {
+        const part = from + index;
+        const shown = rows.slice(part * PART, (part + 1) * PART);
+        return <Part key={part} rows={shown} chat={chat} isWhole={part < count - 1} />;
+      })}
+      <OtherQuestions chat={chat} />
+      <Typing chat={chat} />
+      <TurnEnd chat={chat} />
     </div>
+  );
+}
+
+/** Entries with what they have to know of those around them. */
+function rowsOf(entries: EntryView[]): RowProps[] {
+  const last = entries.findLastIndex(isSaid);
+  let before = '';
+  let begin: number | undefined;
+  const dayOf = newDays();
+  return entries.map((entry, index) => {
+    const day = dayOf(entry);
+    if (entry.kind !== 'reply') {
+      begin = undefined;
+      return { entry, isLast: index === last, before, versionSeq: undefined, day };
+    }
+    begin ??= entry.seq;
+    // The versions of an answer stand under the last reply of its turn.
+    const versionSeq = entries[index + 1]?.kind === 'reply' ? undefined : begin;
+    const row = { entry, isLast: index === last, before, versionSeq, day };
+    before = entry.model || before;
+    return row;
+  });
+}
+
+function isSaid({ kind }: EntryView): boolean {
+  return kind === 'person' || kind === 'reply';
+}
+
+/** Tells for one entry after the other which day begins with it. A conversation of today alone has no such line. */
+function newDays(): (entry: EntryView) => string {
+  const now = new Date();
+  let last = titleOfDay(now, now);
+  return (entry) => {
+    if (entry.kind === 'end' || entry.kind === 'summary' || !entry.at) return '';
+    const day = titleOfDay(new Date(entry.at), now);
+    if (day === last) return '';
+    last = day;
+    return day;
+  };
+}
+
+/** The first part that is shown: it becomes less, step by step, and is the wanted one at once. */
+function useFirstShown(count: number, wanted: number): number {
+  const first = useSignal(Number.POSITIVE_INFINITY);
+  first.value = Math.min(first.value, Math.max(0, wanted - 1), Math.max(0, count - 2));
+  const isWhole = first.value <= 0;
+  useEffect(() => {
+    if (isWhole) return;
+    const timer = setTimeout(() => {
+      first.value -= 1;
+    });
+    return () => clearTimeout(timer);
+  }, [isWhole, first.value, first]);
+  return first.value;
+}
+
+/** Shows the entry that was searched for, as soon as it is there. */
+function useFound(log: RefObject<HTMLDivElement | null>, key: string | undefined): void {
+  useEffect(() => {
+    if (!key) return;
+    const element = log.current?.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    // Twice: what was out of sight before may be higher than it was thought to be.
+    for (const delay of [0, 100]) setTimeout(() => element?.scrollIntoView({ block: 'start' }), delay);
+    element?.classList.add('found');
+  }, [key, log]);
+}
+
+function seqOf(entry: EntryView): number {
+  const seq = entry.kind === 'person' || entry.kind === 'reply' ? entry.seq : undefined;
+  return seq ?? Number.POSITIVE_INFINITY;
+}
+
+interface PartProps {
+  rows: RowProps[];
+  chat: Conversation;
+  /** Whether others follow it: then it is laid out only where it is in sight. */
+  isWhole: boolean;
+}
+
+/** Some entries. While another part changes, this one is not looked at. */
+const Part = memo(
+  function Part({ rows, chat, isWhole }: PartProps) {
+    return (
+      <div class={isWhole ? 'messages-part whole' : 'messages-part'}>
+        {rows.map((row) => (
+          <Entry key={row.entry.key} {...row} chat={chat} />
+        ))}
+      </div>
+    );
+  },
+  (one, other) =>
+    one.chat === other.chat &&
+    one.isWhole === other.isWhole &&
+    one.rows.length === other.rows.length &&
+    one.rows.every((row, index) => isSameRow(row, other.rows[index])),
+);
+
+function isSameRow(one: RowProps, other: RowProps | undefined): boolean {
+  return (
+    one.entry === other?.entry &&
+    one.isLast === other.isLast &&
+    one.before === other.before &&
+    one.versionSeq === other.versionSeq &&
+    one.day === other.day
+  );
+}
+
+function Entry({ entry, chat, isLast, before, versionSeq, day }: RowProps & { chat: Conversation }) {
+  if (entry.kind === 'end') {
+    const isToldBelow = entry.after === chat.lastSeq.value;
+    return isToldBelow ? null : <NoticeLine notice={entry.notice} />;
+  }
+  if (entry.kind === 'summary') return <SummaryLine entry={entry} />;
+  const model = entry.kind === 'reply' && before && before !== entry.model ? entry.model : '';
+  return (
+    <>
+      {day && <ChangeLine text={day} />}
+      {model && <ChangeLine text={`From here on: ${model}`} />}
+      {entry.kind === 'person' ? (
+        <PersonMessage entry={entry} chat={chat} />
+      ) : (
+        <Reply entry={entry} chat={chat} isLast={isLast} versionSeq={versionSeq} />
+      )}
+    </>
+  );
+}
+
+/** What is another one from here on: the day, or the model. */
+function ChangeLine({ text }: { text: string }) {
+  return (
+    <p class="change-line" role="note">
+      {text}
+    </p>
+  );
+}
+
+/** That the model reads a summary of what stands above, which opens here. */
+function SummaryLine({ entry }: { entry: SummaryLineView }) {
+  return (
+    <details class="summary-line">
+      <summary>
+        {SUMMARY_TITLE} (<Clock at={entry.at} />)
+      </summary>
+      <Markdown text={entry.text} />
+    </details>
+  );
+}
+
+/** Open questions of this chat that stand under no call that is shown. */
+function OtherQuestions({ chat }: { chat: Conversation }) {
+  const calls = new Set(
+    chat.entries.value
+      .filter((entry): entry is ReplyView => entry.kind === 'reply')
+      .flatMap((entry) => entry.calls.map(({ id }) => id)),
+  );
+  const others = openQuestions.value.filter((one) => one.session === chat.id && !calls.has(one.call_id));
+  return (
+    <>
+      {others.map((question) => (
+        <QuestionCard key={question.id} question={question} />
+      ))}
+    </>
+  );
+}
+
+/** How the last turn ended if that was no whole answer, or what holds the running one up; and what can be done. */
+function TurnEnd({ chat }: { chat: Conversation }) {
+  const ended = chat.entries.value.findLast(({ kind }) => kind === 'end');
+  const stored = ended?.kind === 'end' && ended.after === chat.lastSeq.value ? ended.notice : undefined;
+  const isBegun = chat.isRunning.value || chat.outbox.all.value.length > 0;
+  const notice = chat.notice.value ?? (isBegun ? undefined : stored);
+  const isKey = notice?.fault === 'auth' || notice?.fault === 'quota';
+  return (
+    <>
+      {notice && <NoticeLine notice={notice} isNew={notice === chat.notice.value} />}
+      {chat.canRetry.value && (
+        <div class="retry">
+          <button type="button" onClick={() => chat.regenerate()}>
+            <Icon name="redo" /> Try again
+          </button>
+          <button type="button" onClick={chooseModel}>
+            <Icon name="model" /> Change the model
+          </button>
+          {isKey && <a href={href('models')}>Check its key under Models</a>}
+        </div>
+      )}
+    </>
   );
 }
 
@@ -54,138 +250,3 @@ function NoticeLine({ notice, isNew = false }: { notice: Notice; isNew?: boolean
     </p>
   );
 }
-
-const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: PersonView; chat: Conversation }) {
-  const edited = useSignal<string | undefined>(undefined);
-  if (edited.value !== undefined && entry.seq !== undefined) {
-    const { seq } = entry;
-    return (
-      <form
-        class="edit"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void attempt(() => chat.replace(seq, edited.value ?? '', entry.attachments));
-        }}
-      >
-        <textarea
-          aria-label="Edit the message"
-          dir="auto"
-          rows={Math.min(10, edited.value.split('\n').length + 1)}
-          value={edited.value}
-          onInput={(event) => {
-            edited.value = event.currentTarget.value;
-          }}
-        />
-        <div class="buttons">
-          <button
-            type="button"
-            onClick={() => {
-              edited.value = undefined;
-            }}
-          >
-            Cancel
-          </button>
-          <button type="submit" class="main" disabled={!edited.value.trim()}>
-            Ask again
-          </button>
-        </div>
-      </form>
-    );
-  }
-  return (
-    <article class="person" aria-label="You">
-      <Files files={entry.attachments} />
-      {entry.text && (
-        <div class="bubble" dir="auto">
-          {entry.text}
-        </div>
-      )}
-      {entry.problem ? (
-        <NotSent id={entry.key} problem={entry.problem} chat={chat} />
-      ) : entry.isWaiting ? (
-        <small class="queued">{chat.isRunning.value ? 'queued: it joins at the next step' : 'sending'}</small>
-      ) : (
-        <div class="entry-actions">
-          <CopyButton text={entry.text} label="Copy the message" />
-          <button
-            type="button"
-            class="plain"
-            title="Edit and ask again"
-            aria-label="Edit and ask again"
-            onClick={() => {
-              edited.value = entry.text;
-            }}
-          >
-            <Icon name="edit" />
-          </button>
-        </div>
-      )}
-    </article>
-  );
-});
-
-/** Below a message that could not be sent: why, and what can be done. */
-function NotSent({ id, problem, chat }: { id: string; problem: string; chat: Conversation }) {
-  return (
-    <div class="not-sent">
-      <p class="problem" role="alert">
-        <Icon name="alert" />
-        <span>Not sent: {problem}</span>
-      </p>
-      <div class="buttons">
-        <button type="button" onClick={() => chat.discard(id)}>
-          Remove
-        </button>
-        <button type="button" class="main" onClick={() => chat.retry(id)}>
-          Send again
-        </button>
-      </div>
-    </div>
-  );
-}
-
-interface ReplyProps {
-  entry: ReplyView;
-  chat: Conversation;
-  isLast: boolean;
-}
-
-const Reply = memo(function Reply({ entry, chat, isLast }: ReplyProps) {
-  const isDone = isLast && !entry.isLive && !chat.isRunning.value;
-  return (
-    <article class="reply" aria-label="Agent">
-      {entry.thinking && (
-        <details class="thinking">
-          <summary>Thinking</summary>
-          <p>{entry.thinking}</p>
-        </details>
-      )}
-      {entry.text && <Markdown text={entry.text} />}
-      {entry.calls.length > 0 && (
-        <div class={entry.calls.length > 1 ? 'calls parallel' : 'calls'}>
-          {entry.calls.length > 1 && <small class="together">{entry.calls.length} calls side by side</small>}
-          {entry.calls.map((call) => (
-            <CallBlock key={call.id} call={call} />
-          ))}
-        </div>
-      )}
-      {(isDone || (entry.text && entry.calls.length === 0 && !entry.isLive)) && (
-        <div class="entry-actions">
-          {entry.text && <CopyButton text={entry.text} label="Copy the answer" />}
-          {isDone && (
-            <button
-              type="button"
-              class="plain"
-              title="Answer again"
-              aria-label="Answer again"
-              onClick={() => chat.regenerate()}
-            >
-              <Icon name="redo" />
-            </button>
-          )}
-          {entry.model && <small class="by">{entry.model}</small>}
-        </div>
-      )}
-    </article>
-  );
-});

@@ -1,5 +1,5 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
-import type { EndView, ListedCall, MessageView } from 'handspan/rest';
+import type { EndView, ListedCall, MessageView, SummaryView, VersionView } from 'handspan/rest';
 import { showInvisible } from '../parts/invisible.ts';
 
 /** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
@@ -35,6 +35,8 @@ export interface PersonView {
   key: string;
   text: string;
   seq?: number | undefined;
+  /** When it was stored; none until then. */
+  at?: string | undefined;
   attachments: AttachmentView[];
   /** A message that is sent, but not part of the session yet. */
   isWaiting: boolean;
@@ -56,14 +58,23 @@ export interface ReplyView {
   text: string;
   thinking: string;
   model: string;
+  /** The model that was meant, if another one has answered, and why. */
+  inPlaceOf?: { model: string; reason: string };
   calls: CallView[];
   isLive: boolean;
+  /** The number of its message, and when it was stored; none while it arrives. */
+  seq?: number | undefined;
+  at?: string | undefined;
 }
 
 /** What the person should know of a turn, or of the session. */
 export interface Notice {
   text: string;
   isProblem: boolean;
+  /** Whether it is true only until the next thing happens. */
+  passes?: boolean | undefined;
+  /** The code of the fault, for a way out that fits it. */
+  fault?: string | undefined;
 }
 
 /** How a turn ended that did not end with a whole answer. */
@@ -73,9 +84,29 @@ export interface TurnEndView {
   /** The number of the turn's last message. */
   after: number;
   notice: Notice;
+  at: string;
 }
 
-export type EntryView = PersonView | ReplyView | TurnEndView;
+/** What models read in place of the messages above it. */
+export interface SummaryLineView {
+  kind: 'summary';
+  key: string;
+  text: string;
+  at: string;
+}
+
+export type EntryView = PersonView | ReplyView | TurnEndView | SummaryLineView;
+
+/** What stands over a summary. */
+export const SUMMARY_TITLE = 'What stands above, as the model reads it: a summary';
+
+/** What is stored of a conversation. */
+export interface StoredTalk {
+  messages: MessageView[];
+  /** How turns ended that did not end with a whole answer. */
+  ends: EndView[];
+  summaries: SummaryView[];
+}
 
 const ABORTS: { [code: string]: string } = {
   gateway_stopped: 'Stopped: the gateway ends. What had arrived is kept; say it again when it runs.',
@@ -92,7 +123,7 @@ const ENDS: { [reason in EndView['reason']]?: string } = {
 /** What the person should know of the end of a turn; nothing after a whole answer. */
 export function endNotice(end: Pick<EndView, 'reason' | 'text' | 'fault'>): Notice | undefined {
   const { reason, text = '', fault } = end;
-  if (reason === 'error') return { text, isProblem: true };
+  if (reason === 'error') return { text, isProblem: true, fault: fault?.code };
   const words = ABORTS[fault?.code ?? ''] ?? ENDS[reason];
   return words ? { text: words, isProblem: false } : undefined;
 }
@@ -109,10 +140,9 @@ export interface LiveRound {
   calls: CallView[];
 }
 
-/** The entries of stored messages and of how turns ended. `journal` has what messages do not tell of calls. */
+/** The entries of what is stored. `journal` has what messages do not tell of calls. */
 export function storedEntries(
-  messages: MessageView[],
-  ends: EndView[],
+  { messages, ends, summaries }: StoredTalk,
   journal: ReadonlyMap<string, ListedCall>,
   urlOf: FileUrl,
 ): EntryView[] {
@@ -132,7 +162,9 @@ export function storedEntries(
       for (const call of shown) calls.set(call.id, call);
       const { content: text, model = '', thinking = '' } = message;
       const key = turn ? roundKey(turn, round) : `m${message.seq}`;
-      entries.push({ kind: 'reply', key, text, thinking, model, calls: shown, isLive: false });
+      const { in_place_of: meant = '', reason = '', seq, at } = message;
+      const instead = meant ? { inPlaceOf: { model: meant, reason } } : {};
+      entries.push({ kind: 'reply', key, text, thinking, model, ...instead, calls: shown, isLive: false, seq, at });
     } else {
       const call = calls.get(message.call_id ?? '');
       if (call) {
@@ -140,11 +172,33 @@ export function storedEntries(
         call.files = filesOf(message, urlOf);
       }
     }
-    const end = messages[index + 1]?.seq === message.seq ? undefined : endsBySeq.get(message.seq);
+    if (messages[index + 1]?.seq === message.seq) continue; // another result of the same message
+    const end = endsBySeq.get(message.seq);
     const notice = end && endNotice(end);
-    if (notice) entries.push({ kind: 'end', key: `end-${message.seq}`, after: message.seq, notice });
+    if (notice) entries.push({ kind: 'end', key: `end-${message.seq}`, after: message.seq, notice, at: end.at });
+    for (const { after, at, text } of summaries) {
+      if (after === message.seq) entries.push({ kind: 'summary', key: `summary-${after}-${at}`, text, at });
+    }
   }
   return entries;
+}
+
+/** The versions of what begins at this message, in the order in which they began; none where nobody went back. */
+export function versionsAt(versions: VersionView[], seq: number): VersionView[] {
+  const current = versions.find((one) => one.is_current && one.seq === seq);
+  return current ? versions.filter(({ fork }) => fork === current.fork) : [];
+}
+
+/**
+ * The new entries; each that is as it was before is the same object as before, and is not drawn again. A long
+ * conversation is read anew at every step of a turn.
+ */
+export function keepSame(before: EntryView[], entries: EntryView[]): EntryView[] {
+  const known = new Map(before.map((entry) => [entry.key, entry]));
+  return entries.map((entry) => {
+    const old = known.get(entry.key);
+    return old && JSON.stringify(old) === JSON.stringify(entry) ? old : entry;
+  });
 }
 
 /** How many replies of a turn are stored: live rounds with a higher number are not among them. */
@@ -244,6 +298,7 @@ function personEntry(message: MessageView, urlOf: FileUrl): PersonView {
     key: message.id || `m${message.seq}`,
     text: message.content,
     seq: message.seq,
+    at: message.at,
     attachments: filesOf(message, urlOf),
     isWaiting: false,
   };
@@ -273,6 +328,7 @@ export function exportText(name: string, entries: EntryView[]): string {
   const parts = entries.map((entry) => {
     if (entry.kind === 'person') return `## You\n\n${entry.text}`;
     if (entry.kind === 'end') return `**${entry.notice.text}**`;
+    if (entry.kind === 'summary') return `**${SUMMARY_TITLE}**\n\n${entry.text.replace(/^/gm, '> ')}`;
     const calls = entry.calls.map(
       (call) => `\`\`\`\n${call.tool} ${argumentsThatRan(call)}\n→ ${call.envelope ?? '(no result)'}\n\`\`\``,
     );

@@ -1,7 +1,5 @@
 import { render } from 'preact';
-import '../style/base.css';
-import '../style/parts.css';
-import '../style/device.css';
+import './style.css';
 import { PhonePage } from './page.tsx';
 import { phone } from './phone.ts';
 

@@ -4,22 +4,24 @@ import { Problem } from '../parts/empty.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { Badge, List, Row, Switch } from '../parts/list.tsx';
 import { type PhoneQuestion, phone, type ShownCall } from './phone.ts';
+import type { ScannedCode } from './scanned.ts';
 import { TOOLS, whyNot } from './tools.ts';
 import { Trust } from './trust.tsx';
 
 /** The phone's own page: pair once, then its tools are the agent's. */
 export function PhonePage() {
   const { token } = phone.settings.value;
+  const scanned = phone.scanned.value;
   return (
     <main class="phone">
       <header>
         <h1>This phone</h1>
-        {token && <Status />}
+        {token && !scanned && <Status />}
       </header>
       <Problem text={phone.problem.value} />
       <Questions />
       {!isSecureContext && <Trust />}
-      {token ? <Offered /> : <PairForm />}
+      {scanned ? <AppOrBrowser scanned={scanned} /> : token ? <Offered /> : <PairForm />}
       {isSecureContext && <Trust />}
     </main>
   );
@@ -39,6 +41,23 @@ function Status() {
     <span role="status" title={reason}>
       <Badge kind={kind}>{word}</Badge>
     </span>
+  );
+}
+
+/** The code works once, so the person says first who gets it. The page stays: no browser tells whether an app has opened. */
+function AppOrBrowser({ scanned }: { scanned: ScannedCode }) {
+  return (
+    <section class="card">
+      <h2>Pair the app or this browser?</h2>
+      <p>The code works once. The app works without an open page; this browser needs no app.</p>
+      <a class="button main" href={scanned.app}>
+        Open in the Handspan app
+      </a>
+      <button type="button" onClick={() => phone.useBrowser(scanned)}>
+        Use this browser
+      </button>
+      <p class="muted">If nothing opens, the app is not on this phone.</p>
+    </section>
   );
 }
 

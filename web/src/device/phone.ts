@@ -10,6 +10,7 @@ import {
 } from 'handspan/device';
 import { showInvisible } from '../parts/invisible.ts';
 import { stayAwake } from './awake.ts';
+import { type ScannedCode, takeScannedCode } from './scanned.ts';
 import { onSettings, type PhoneSettings, readSettings, writeSettings } from './settings.ts';
 import { TOOLS, whyNot } from './tools.ts';
 
@@ -48,24 +49,30 @@ class Phone {
   readonly settings = signal<PhoneSettings>(readSettings());
   readonly state = signal<DeviceState>({ status: 'closed', reason: '' });
   readonly problem = signal('');
+  /** The code that was scanned, while the person chooses between the app and this browser: the first that uses it has it. */
+  readonly scanned = signal<ScannedCode | undefined>(undefined);
   readonly calls = signal<ShownCall[]>([]);
   readonly questions = signal<PhoneQuestion[]>([]);
   #device: Device | undefined;
   #calls = 0;
 
-  /** Pair with the code of the address, if it has one, and connect. */
+  /** Pair with the code of the address, if it has one, and connect. Where the app may want the code, wait for the person. */
   async start(): Promise<void> {
     // Another tab of this browser has changed them: what this one writes next must not take that back.
     onSettings((settings) => {
       this.settings.value = settings;
       if (!settings.token) this.#device?.close();
     });
-    const code = new URLSearchParams(location.hash.slice(1)).get('code');
-    if (code) {
-      // The code is a secret: it must stay neither in the address nor in the history.
-      history.replaceState(null, '', location.pathname);
-      await this.pair(code);
-    } else if (this.settings.value.token) this.connect();
+    const scanned = takeScannedCode();
+    if (scanned?.app) this.scanned.value = scanned;
+    else if (scanned) await this.pair(scanned.code);
+    else if (this.settings.value.token) this.connect();
+  }
+
+  /** Use the scanned code here, not in the app. */
+  async useBrowser({ code }: ScannedCode): Promise<void> {
+    this.scanned.value = undefined;
+    await this.pair(code);
   }
 
   /** Exchange a pairing code for a token, and connect. */

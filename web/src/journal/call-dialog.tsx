@@ -2,11 +2,11 @@ import type { FailedCall, SucceededCall } from 'handspan/rest';
 import { Files } from '../chat/files.tsx';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
-import { Facts, originTitle } from '../pages/shared.tsx';
 import { Ago, duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Problem } from '../parts/empty.tsx';
+import { Facts, originTitle } from '../parts/section.tsx';
 import { href } from '../router.ts';
 import { CallStatus } from './call-list.tsx';
 
@@ -17,6 +17,16 @@ export function CallDialog({ id, onClose }: { id: string | undefined; onClose: (
       {id !== undefined && <CallRecord key={id} id={id} />}
     </Dialog>
   );
+}
+
+/** A session by its name, where it has one. */
+function SessionLink({ id }: { id: string }) {
+  const { data } = useLive(
+    ['sessions'],
+    () => rest.get('/api/sessions/{session_id}', { path: { session_id: id } }),
+    id,
+  );
+  return <a href={href('chat', id)}>{data.value?.name || 'its session'}</a>;
 }
 
 function CallRecord({ id }: { id: string }) {
@@ -34,7 +44,7 @@ function CallRecord({ id }: { id: string }) {
           ['Took', call.state === 'done' ? duration(call.duration) : ''],
           ['Waited for a person', call.waited ? duration(call.waited) : ''],
           ['Agent', call.agent],
-          ['Session', call.session ? <a href={href('chat', call.session)}>{call.session}</a> : 'none'],
+          ['Session', call.session ? <SessionLink id={call.session} /> : 'none'],
           ['Id', <code>{call.id}</code>],
         ]}
       />

@@ -2,9 +2,9 @@ import { useSignal } from '@preact/signals';
 import type { ListedCall } from 'handspan/rest';
 import { memo } from 'preact/compat';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { originTitle } from '../pages/shared.tsx';
 import { Ago, duration } from '../parts/ago.tsx';
 import { Badge } from '../parts/list.tsx';
+import { originTitle } from '../parts/section.tsx';
 import { href } from '../router.ts';
 
 /** The height of a row in pixels, as in `journal.css`. */

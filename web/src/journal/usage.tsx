@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals';
-import type { Total, UsageSum } from 'handspan/rest';
+import type { BudgetView, Total, UsageSum } from 'handspan/rest';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
-import { Choose, count, Section } from '../pages/shared.tsx';
 import { Empty, Problem } from '../parts/empty.tsx';
+import { Choose, count, Section } from '../parts/section.tsx';
 
 const SPANS = [
   ['today', 'Today'],
@@ -29,6 +29,7 @@ export function Usage() {
   const load = (by: 'model' | 'day') => () => rest.get('/api/usage', { query: { by, since } });
   const models = useLive(['calls', 'sessions'], load('model'), since);
   const days = useLive(['calls', 'sessions'], load('day'), since);
+  const budgets = useLive(['calls', 'sessions'], () => rest.get('/api/budgets', {}));
   const sums = models.data.value?.usage;
   return (
     <>
@@ -40,7 +41,8 @@ export function Usage() {
           onChange={(value) => (span.value = value as Span)}
         />
       </div>
-      <Problem text={models.problem.value || days.problem.value} />
+      <Problem text={models.problem.value || days.problem.value || budgets.problem.value} />
+      {budgets.data.value && budgets.data.value.budgets.length > 0 && <Budgets list={budgets.data.value.budgets} />}
       {sums?.length === 0 && <Empty icon="usage" title="No model was asked in this time" />}
       {sums && sums.length > 0 && <UsageTable sums={sums} />}
       {sums && sums.length > 0 && days.data.value && <Charts days={days.data.value.usage} />}
@@ -48,11 +50,48 @@ export function Usage() {
   );
 }
 
+const dollars = (amount: number) => `$${amount.toFixed(2)}`;
+
+/** Each budget: what is spent of it and left, for all and for each owner and agent that has one. */
+function Budgets({ list }: { list: BudgetView[] }) {
+  return (
+    <Section title="Budgets">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table scrolls, and a keyboard has to reach it */}
+      <section class="table sums" tabIndex={0} aria-label="Budgets">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Of</th>
+              <th scope="col">Each</th>
+              <th scope="col">Spent</th>
+              <th scope="col">Limit</th>
+              <th scope="col">Left</th>
+              <th scope="col">Whole again</th>
+            </tr>
+          </thead>
+          <tbody>
+            {list.map((one) => (
+              <tr key={`${one.of}/${one.period}`}>
+                <th scope="row">{one.of ? one.of.replace(':', ' ') : 'all'}</th>
+                <td data-title="Each">{one.period}</td>
+                <td data-title="Spent">{dollars(one.spent)}</td>
+                <td data-title="Limit">{dollars(one.limit + one.added)}</td>
+                <td data-title="Left">{dollars(one.left)}</td>
+                <td data-title="Whole again">{one.free_on}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </Section>
+  );
+}
+
 function UsageTable({ sums }: { sums: UsageSum[] }) {
   return (
     <Section title="By model">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table scrolls, and a keyboard has to reach it */}
-      <section class="table" tabIndex={0} aria-label="Usage by model">
+      <section class="table sums" tabIndex={0} aria-label="Usage by model">
         <table>
           <thead>
             <tr>
@@ -85,12 +124,12 @@ function UsageRow({ sum }: { sum: UsageSum }) {
   return (
     <tr>
       <th scope="row">{sum.of || 'unknown'}</th>
-      <td>{count(sum.replies)}</td>
-      <Known total={sum.input} />
-      <Known total={sum.cached} />
-      <Known total={sum.output} />
-      <Known total={sum.reasoning} />
-      <Known total={sum.cost} write={money} />
+      <td data-title="Replies">{count(sum.replies)}</td>
+      <Known title="Input" total={sum.input} />
+      <Known title="Cached" total={sum.cached} />
+      <Known title="Output" total={sum.output} />
+      <Known title="Reasoning" total={sum.reasoning} />
+      <Known title="Cost" total={sum.cost} write={money} />
     </tr>
   );
 }
@@ -117,11 +156,17 @@ function money(dollars: number): string {
   return `$${dollars < 1 ? dollars.toFixed(4) : dollars.toFixed(2)}`;
 }
 
-function Known({ total, write = count }: { total: Total; write?: (value: number) => string }) {
-  if (total.known === null) return <td title="The model did not report it" />;
+interface KnownProps {
+  title: string;
+  total: Total;
+  write?: (value: number) => string;
+}
+
+function Known({ title, total, write = count }: KnownProps) {
+  if (total.known === null) return <td data-title={title} title="The model did not report it" />;
   const missing = total.unknown > 0 ? `${total.unknown} replies did not report it` : undefined;
   return (
-    <td title={missing}>
+    <td data-title={title} title={missing}>
       {write(total.known)}
       {missing && <sup title={missing}>+</sup>}
     </td>

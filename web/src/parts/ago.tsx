@@ -10,6 +10,7 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
 ];
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
@@ -29,6 +30,16 @@ export function Ago({ at }: { at: string | null | undefined }) {
   return (
     <time dateTime={at} title={exact.format(moment)}>
       {inWords((now.value - moment.getTime()) / 1000)}
+    </time>
+  );
+}
+
+/** The time of day, with the exact time behind it. */
+export function Clock({ at }: { at: string }) {
+  const moment = new Date(at);
+  return (
+    <time class="clock" dateTime={at} title={exact.format(moment)}>
+      {clock.format(moment)}
     </time>
   );
 }

@@ -11,8 +11,8 @@ interface DialogProps {
   title: string;
   isOpen: boolean;
   onClose: () => void;
-  /** `drawer` comes from the edge of a phone's screen. */
-  kind?: 'dialog' | 'drawer';
+  /** `drawer` comes from the edge of a phone's screen; `wide` has room for a picture. */
+  kind?: 'dialog' | 'drawer' | 'wide';
   children: ComponentChildren;
 }
 

@@ -33,7 +33,11 @@ const PATHS = {
   token: 'M8 16a4 4 0 1 1 3.5-6H21v4h-2v3h-3v-3h-4.5A4 4 0 0 1 8 16',
   tool: 'M14.5 6.5a4 4 0 0 0 5 5l-9 9-4-4zM5 5l4 4',
   trash: 'M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13',
+  archive: 'M4 5h16v4H4zM6 9v11h12V9M10 13h4',
+  at: 'M12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8M16 8v5.5a2.5 2.5 0 0 0 5 0V12a9 9 0 1 0-3.5 7.1',
+  pin: 'M12 15v6M7 15h10l-2-4V4h1M9 4H8M9 4h6M9 4v7l-2 4',
   usage: 'M5 20V11M12 20V4M19 20v-6',
+  wrap: 'M4 6h16M4 12h13a3 3 0 0 1 0 6h-4M15 15.5 12.5 18l2.5 2.5M4 18h5',
 } as const;
 
 export type IconName = keyof typeof PATHS;

@@ -1,5 +1,6 @@
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { messageOf } from '../gateway/rest.ts';
+import { route } from '../router.ts';
 import { Icon } from './icon.tsx';
 
 interface Toast {
@@ -7,6 +8,21 @@ interface Toast {
   text: string;
   isProblem: boolean;
   stays: boolean;
+  /** What can still be done, such as taking it back. */
+  action?: Action | undefined;
+}
+
+interface Action {
+  label: string;
+  run: () => void;
+}
+
+interface ToastOptions {
+  isProblem?: boolean;
+  stays?: boolean;
+  action?: Action;
+  /** How long it is shown; with none as long as usual. */
+  seconds?: number;
 }
 
 const SECONDS = 6;
@@ -16,15 +32,23 @@ const MOST_THAT_STAY = 100;
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
+// What went wrong on one page means nothing on the next.
+let page = route.value.page;
+effect(() => {
+  if (route.value.page === page) return;
+  page = route.value.page;
+  toasts.value = toasts.peek().filter(({ isProblem, stays }) => stays || !isProblem);
+});
+
 /** Shows a sentence for some seconds; one that `stays`, until the person hides it. */
-export function toast(text: string, { isProblem = false, stays = false } = {}): void {
+export function toast(text: string, { isProblem = false, stays = false, action, seconds }: ToastOptions = {}): void {
   last += 1;
   const id = last;
-  const all = [...toasts.value, { id, text, isProblem, stays }];
+  const all = [...toasts.value, { id, text, isProblem, stays, action }];
   const [staying, passing] = [all.filter((one) => one.stays), all.filter((one) => !one.stays)];
   const kept = new Set([...staying.slice(-MOST_THAT_STAY), ...passing.slice(-MOST)]);
   toasts.value = all.filter((one) => kept.has(one));
-  if (!stays) setTimeout(() => hide(id), SECONDS * (isProblem ? 2000 : 1000));
+  if (!stays) setTimeout(() => hide(id), 1000 * (seconds ?? SECONDS * (isProblem || action ? 2 : 1)));
 }
 
 /** Does it, and shows why not if it fails. Returns whether it was done. */
@@ -47,10 +71,21 @@ function hide(id: number): void {
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {[...toasts.value].reverse().map(({ id, text, isProblem }) => (
+      {[...toasts.value].reverse().map(({ id, text, isProblem, action }) => (
         <div key={id} class={isProblem ? 'toast bad' : 'toast'}>
           <Icon name={isProblem ? 'alert' : 'check'} />
           <span>{text}</span>
+          {action && (
+            <button
+              type="button"
+              onClick={() => {
+                hide(id);
+                action.run();
+              }}
+            >
+              {action.label}
+            </button>
+          )}
           <button type="button" class="plain" aria-label="Hide" onClick={() => hide(id)}>
             <Icon name="close" />
           </button>

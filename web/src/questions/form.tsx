@@ -1,11 +1,10 @@
 import { useSignal } from '@preact/signals';
 import type { GivenAnswer, QuestionView } from 'handspan/rest';
-import { useEffect, useRef } from 'preact/hooks';
 import { messageOf, rest } from '../gateway/rest.ts';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
 import { defaultsOf, type JsonObject, missingIn, SchemaForm } from '../parts/schema-form.tsx';
-import { href } from '../router.ts';
+import { Approval } from './approval.tsx';
 import { readQuestions } from './open.ts';
 
 /** What is asked, in one line. */
@@ -62,84 +61,9 @@ interface AnswerProps {
   answer: (given: GivenAnswer) => void;
 }
 
-/**
- * Permission and approval: allow, with other arguments or always, deny once or for ever. A permission that is given is
- * remembered (SPEC P2), so for it there is no "once".
- */
-function Approval({ question, answer }: AnswerProps) {
-  const isEditing = useSignal(false);
-  const text = useSignal(asText(question.arguments));
-  const problem = useSignal('');
-  const isApproval = question.kind === 'approval';
-  const hasArguments = Object.keys(question.arguments ?? {}).length > 0;
-  const field = useRef<HTMLTextAreaElement>(null);
-  const edit = () => {
-    isEditing.value = true;
-  };
-  useEffect(() => {
-    if (isEditing.value) field.current?.focus();
-  }, [isEditing.value]);
-  const allow = (always: boolean) => {
-    if (!isEditing.value) return answer({ decision: 'allow', always });
-    try {
-      answer({ decision: 'allow', always, arguments: JSON.parse(text.value) as JsonObject });
-    } catch (error) {
-      problem.value = `These arguments are not JSON: ${messageOf(error)}`;
-    }
-  };
-  return (
-    <>
-      <p>
-        {isApproval ? question.subject : `It needs the permission ${question.subject}.`}
-        {!hasArguments && ' It is called without arguments.'}
-      </p>
-      {isEditing.value ? (
-        <textarea
-          ref={field}
-          class="mono"
-          aria-label="Arguments"
-          rows={Math.min(14, text.value.split('\n').length + 1)}
-          value={text.value}
-          onInput={(event) => {
-            text.value = event.currentTarget.value;
-          }}
-        />
-      ) : (
-        hasArguments && <Code text={text.value} label="Copy the arguments" />
-      )}
-      {!isApproval && (
-        <p class="muted">
-          If you allow it, or deny it for ever, that is remembered: it stands under{' '}
-          <a href={href('questions')}>Questions</a>, and can be taken back there.
-        </p>
-      )}
-      <Problem text={problem.value} />
-      <footer class="buttons">
-        <button type="button" class="danger" onClick={() => answer({ decision: 'deny_forever' })}>
-          Deny for ever
-        </button>
-        <button type="button" onClick={() => answer({ decision: 'deny' })}>
-          Deny
-        </button>
-        {isApproval && !isEditing.value && (
-          <button type="button" onClick={edit}>
-            Edit arguments
-          </button>
-        )}
-        {isApproval && !isEditing.value && (
-          <button type="button" onClick={() => allow(true)}>
-            Always allow
-          </button>
-        )}
-        <button type="button" class="main" onClick={() => allow(false)}>
-          {isEditing.value ? 'Allow with these' : isApproval ? 'Allow once' : 'Allow'}
-        </button>
-      </footer>
-    </>
-  );
-}
-
 const WHOLE = 'answer';
+const NO = 'No';
+const MOST_BUTTONS = 20;
 
 /** An input: a form made from the schema of the answer. */
 function Input({ question, answer }: AnswerProps) {
@@ -150,6 +74,8 @@ function Input({ question, answer }: AnswerProps) {
     : { type: 'object', properties: { [WHOLE]: { title: 'Your answer', ...schema } }, required: [WHOLE] };
   const value = useSignal<JsonObject>(defaultsOf(shown));
   const missing = missingIn(shown, value.value);
+  const options = isObject ? undefined : optionsOf(schema);
+  if (options) return <Options question={question} options={options} answer={answer} />;
   return (
     <form
       class="fields"
@@ -175,6 +101,33 @@ function Input({ question, answer }: AnswerProps) {
         </button>
       </footer>
     </form>
+  );
+}
+
+/** The few answers of a schema that has no others. */
+function optionsOf({ enum: options }: JsonObject): string[] | undefined {
+  const isShort = Array.isArray(options) && options.length > 0 && options.length <= MOST_BUTTONS;
+  return isShort && options.every((one) => typeof one === 'string') ? (options as string[]) : undefined;
+}
+
+/** Answers to choose from: a click is the answer. */
+function Options({ question, options, answer }: AnswerProps & { options: string[] }) {
+  return (
+    <>
+      <p dir="auto">{question.subject}</p>
+      <footer class="buttons options">
+        {options.map((option) => (
+          <button key={option} type="button" dir="auto" onClick={() => answer({ decision: 'allow', value: option })}>
+            {option}
+          </button>
+        ))}
+        {!options.includes(NO) && (
+          <button type="button" class="as-link" onClick={() => answer({ decision: 'deny' })}>
+            No answer
+          </button>
+        )}
+      </footer>
+    </>
   );
 }
 

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { lastChat } from '../chat/last.ts';
 import { account, isAdmin, shortWhy, signOut, status } from '../gateway/account.ts';
 import { isLive } from '../gateway/live.ts';
 import { PAGES, type PageEntry } from '../pages.ts';
@@ -13,11 +14,20 @@ function shownPages(): PageEntry[] {
   return PAGES.filter(({ needsAdmin }) => !needsAdmin || isAdmin());
 }
 
+/** The chat leads to the one that was open last: the agent may be at work there. */
+function chatAddress(): string {
+  return lastChat.value ? href('chat', lastChat.value) : href('chat');
+}
+
+function addressOf({ id }: PageEntry): string {
+  return id === 'chat' ? chatAddress() : href(id);
+}
+
 function PageLink({ entry }: { entry: PageEntry }) {
   const isHere = route.value.page === entry.id;
   const waiting = entry.id === 'questions' ? openQuestions.value.length : 0;
   return (
-    <a href={href(entry.id)} class="page-link" aria-current={isHere ? 'page' : undefined} onClick={closeMenu}>
+    <a href={addressOf(entry)} class="page-link" aria-current={isHere ? 'page' : undefined} onClick={closeMenu}>
       <Icon name={entry.icon} />
       <span>{entry.title}</span>
       {waiting > 0 && (
@@ -37,7 +47,7 @@ function closeMenu(): void {
 export function SideNav() {
   return (
     <nav class="side" aria-label="Pages">
-      <a class="brand" href={href('chat')}>
+      <a class="brand" href={chatAddress()}>
         <Brand />
         Handspan
       </a>
@@ -53,6 +63,7 @@ export function SideNav() {
 
 /** The navigation of a phone, below: the pages with `isTab`, and the menu with all of them. */
 export function TabBar() {
+  const isBelowMore = shownPages().some(({ id, isTab }) => !isTab && id === route.value.page);
   return (
     <nav class="tabs" aria-label="Main pages">
       {shownPages()
@@ -60,7 +71,13 @@ export function TabBar() {
         .map((entry) => (
           <PageLink key={entry.id} entry={entry} />
         ))}
-      <button type="button" class="page-link" aria-haspopup="dialog" onClick={() => (isMenuOpen.value = true)}>
+      <button
+        type="button"
+        class="page-link"
+        aria-haspopup="dialog"
+        aria-current={isBelowMore ? 'true' : undefined}
+        onClick={() => (isMenuOpen.value = true)}
+      >
         <Icon name="menu" />
         <span>More</span>
       </button>

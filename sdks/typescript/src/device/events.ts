@@ -2,6 +2,12 @@
 
 import type { Json, JsonObject } from '../json.js';
 
+/** A budget is nearly spent. It is told once a day or month (SPEC L5). */
+export interface BudgetLow {
+  type: 'budget_low';
+  text: string;
+}
+
 /** The model is writing a call: first its name, then more and more of its arguments. */
 export interface CallArrived {
   type: 'call_arguments';
@@ -36,12 +42,37 @@ export interface CallStarted {
   arguments: string;
 }
 
+/** What the model sees of the conversation has become shorter. The conversation itself is whole (SPEC L1, L2). */
+export interface Compacted {
+  type: 'compacted';
+  before: number;
+  after: number;
+  short: number;
+  summarized?: number | undefined;
+  summary?: string | undefined;
+  note?: string | undefined;
+}
+
+/** How full the context of the session's model is (SPEC L3). */
+export interface ContextUse {
+  used: number;
+  limit: number;
+}
+
 /** The turn is over, or waits. */
 export interface Ended {
   type: 'ended';
   reason: 'aborted' | 'done' | 'error' | 'errors' | 'length' | 'limit' | 'pending' | 'refusal';
   text?: string | undefined;
   fault?: TurnFault | undefined;
+}
+
+/** A model can't answer: another one does, for the rest of the turn (SPEC L6). */
+export interface ModelSwitched {
+  type: 'model_switched';
+  model: string;
+  of: string;
+  reason: string;
 }
 
 /** A question to a person, for one call with exactly these arguments, or for no call. */
@@ -79,11 +110,12 @@ export interface QuestionAsked {
   question: Question;
 }
 
-/** The request to the model waits: as many as may run at once run already (setting `model_requests`). */
+/** The request to the model waits for others that run: for a place (setting `model_requests`), or for money. */
 export interface RequestQueued {
   type: 'queued';
   model: string;
   running: number;
+  reason?: string | undefined;
 }
 
 /** The model's API could not answer; it is asked again after so many seconds. */
@@ -131,6 +163,8 @@ export interface UsageCounted {
   type: 'usage';
   model: string;
   usage: Usage;
+  context?: ContextUse | undefined;
+  cost?: number | undefined;
 }
 
 /** What happens in a turn (ws.md 3.7); `ended` is the last. A newer gateway may send others: pass them over. */
@@ -146,4 +180,7 @@ export type TurnEvent =
   | UsageCounted
   | RetryComing
   | RequestQueued
+  | Compacted
+  | ModelSwitched
+  | BudgetLow
   | Ended;

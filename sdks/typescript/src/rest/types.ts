@@ -24,6 +24,7 @@ export interface AgentChange {
   description?: string | undefined;
   instructions?: string | undefined;
   model?: string | undefined;
+  then?: string[] | null | undefined;
   mode?: 'ask_always' | 'ask_destructive' | 'automatic' | 'read_only' | undefined;
   tools?: string[] | null | undefined;
   deny?: string[] | undefined;
@@ -57,6 +58,7 @@ export interface AgentView {
   description: string;
   instructions: string;
   model: string;
+  then: string[] | null;
   mode: 'ask_always' | 'ask_destructive' | 'automatic' | 'read_only';
   tools: string[] | null;
   deny: string[];
@@ -64,6 +66,7 @@ export interface AgentView {
   max_tool_iterations: number | null;
   nodes: string[] | null;
   limits: AgentLimits;
+  budget: BudgetLimits;
   kept: 'built_in' | 'settings' | 'store';
   tool_count: number;
 }
@@ -102,6 +105,36 @@ export interface ArtifactView {
 export interface Broken {
   where: string;
   problem: string;
+}
+
+/** Money to add to a budget for today. */
+export interface BudgetAddition {
+  dollars: number;
+  of?: string | undefined;
+}
+
+/** How many US dollars models may cost. Unset: as much as they do. */
+export interface BudgetLimits {
+  day: number | null;
+  month: number | null;
+}
+
+/** The limits that the caller may see. Empty: there is no budget. */
+export interface BudgetList {
+  day: string;
+  budgets: BudgetView[];
+}
+
+/** One limit, and how far it is used. */
+export interface BudgetView {
+  of: string;
+  period: 'day' | 'month';
+  limit: number;
+  added: number;
+  spent: number;
+  reserved: number;
+  left: number;
+  free_on: string;
 }
 
 /** A person is asked. The call goes on when the question (`/api/questions`) is answered. */
@@ -173,6 +206,9 @@ export interface CallRecordView {
   at: string;
   duration: number;
   waited: number;
+  model: string;
+  in_place_of: string;
+  reason: string;
   arguments: Json;
   result: SucceededCall | FailedCall | null;
   true_result: SucceededCall | FailedCall | null;
@@ -199,6 +235,16 @@ export interface CallWaits {
   event: 'pending';
   call_id: string;
   questions: string[];
+}
+
+/** What a person set of the session, as it is now. */
+export interface ChangedSession {
+  session_id: string;
+  name: string;
+  kind: 'chat' | 'one_shot' | 'run';
+  pinned: boolean;
+  archived: boolean;
+  model: string;
 }
 
 /** A tool whose definition no person has accepted yet. */
@@ -274,6 +320,14 @@ export interface ChosenModel {
   model: string;
   provider: string;
   why: string;
+  models: ModelState[];
+}
+
+/** The version that is current now. */
+export interface ChosenVersion {
+  session_id: string;
+  branch: number;
+  message_count: number;
 }
 
 /** The name of the copy. */
@@ -281,9 +335,47 @@ export interface CloneName {
   name: string;
 }
 
+/** What the person wants to be in the summary. */
+export interface CompactBody {
+  keep?: string | undefined;
+}
+
+/** What the model sees of the session is shorter now. The session itself is as it was. */
+export interface CompactedSession {
+  session_id: string;
+  before: number;
+  after: number;
+  summarized: number;
+  summary: string;
+  note: string;
+}
+
+/** How full the context of the session's model is (SPEC L3). */
+export interface ContextUse {
+  used: number;
+  limit: number;
+}
+
+/** About how many tokens the next request of a session has, and for what. */
+export interface ContextView {
+  session_id: string;
+  used: number;
+  limit: number | null;
+  instructions: number;
+  tools: number;
+  summary: number;
+  history: number;
+  results: number;
+}
+
 /** The agent whose tools are counted. */
 export interface CostQuery {
   agent?: string | undefined;
+}
+
+/** How to delete. */
+export interface DeleteQuery {
+  undo?: boolean | undefined;
 }
 
 /** The answer to the removal of an agent. */
@@ -297,6 +389,7 @@ export interface DeletedAgent {
 export interface DeletedSession {
   deleted: boolean;
   session_id: string;
+  until?: string | undefined;
 }
 
 /** The caller's devices. */
@@ -349,6 +442,12 @@ export interface ErrorBody {
   retry_after?: number | undefined;
 }
 
+/** A part of an excerpt. */
+export interface ExcerptPart {
+  text: string;
+  found?: boolean | undefined;
+}
+
 /** The call failed. */
 export interface FailedCall {
   status: 'error';
@@ -393,12 +492,15 @@ export interface FoundSession {
   session: SessionView;
   seq: number;
   excerpt: string;
+  marked: ExcerptPart[];
+  branch?: number | undefined;
+  in_result?: true | undefined;
 }
 
 /** The sessions that were found, the last active first. */
 export interface FoundSessions {
   found: FoundSession[];
-  searched: number;
+  unindexed: number;
 }
 
 /** The answer of a person. */
@@ -416,6 +518,13 @@ export interface Health {
   paired: true;
   require_pairing: true;
   runtime: Record<string, string>;
+}
+
+/** The messages of a version that was left. Their `seq` counts from its first message. */
+export interface LeftVersion {
+  session_id: string;
+  branch: number;
+  messages: MessageView[];
 }
 
 /** An artifact in a list. */
@@ -441,6 +550,9 @@ export interface ListedCall {
   at: string;
   duration: number;
   waited: number;
+  model: string;
+  in_place_of: string;
+  reason: string;
 }
 
 /** A model by its name. Its key is never shown. */
@@ -484,6 +596,7 @@ export interface MadeCode {
   url: string | null;
   link: string;
   qr: string | null;
+  pin: string | null;
 }
 
 /** The new token. It is shown only this once. */
@@ -568,6 +681,7 @@ export interface MessageList {
   messages: MessageView[];
   session_persistence: boolean;
   ends: EndView[];
+  summaries: SummaryView[];
 }
 
 /** One message, or with `full` one result of a call. */
@@ -575,11 +689,14 @@ export interface MessageView {
   seq: number;
   role: 'assistant' | 'tool' | 'user';
   content: string;
+  at: string;
   attachments?: number | undefined;
   files?: FileView[] | undefined;
   id?: string | undefined;
   turn?: string | undefined;
   model?: string | undefined;
+  in_place_of?: string | undefined;
+  reason?: string | undefined;
   thinking?: string | undefined;
   calls?: CallView[] | undefined;
   call_id?: string | undefined;
@@ -609,6 +726,14 @@ export interface ModelOffers {
   offers: ModelOffer[];
 }
 
+/** Whether a model can be asked now. */
+export interface ModelState {
+  name: string;
+  state: 'ready' | 'resting' | 'unusable';
+  seconds?: number | undefined;
+  reason?: string | undefined;
+}
+
 /** Whether the model answers. */
 export interface ModelTest {
   ok: boolean;
@@ -635,6 +760,7 @@ export interface NewAgent {
   description?: string | undefined;
   instructions?: string | undefined;
   model?: string | undefined;
+  then?: string[] | null | undefined;
   mode?: 'ask_always' | 'ask_destructive' | 'automatic' | 'read_only' | undefined;
   tools?: string[] | null | undefined;
   deny?: string[] | undefined;
@@ -695,11 +821,6 @@ export interface NewModel {
   key_variable?: string | undefined;
 }
 
-/** The new name of a session. */
-export interface NewName {
-  name: string;
-}
-
 /** A person who may write to agents from now on. */
 export interface NewSender {
   sender: string;
@@ -710,6 +831,8 @@ export interface NewSender {
 export interface NewSession {
   name?: string | undefined;
   persona?: string | undefined;
+  kind?: 'chat' | 'one_shot' | 'run' | undefined;
+  model?: string | undefined;
 }
 
 /** A token to create. */
@@ -826,6 +949,8 @@ export interface QuestionView {
   action: QuestionAction | null;
   agent: string;
   device: string;
+  parameters: JsonObject | null;
+  change: string[];
 }
 
 /** The answer of `/ready`, when the gateway can do work. */
@@ -865,12 +990,6 @@ export interface RemovedMcpServer {
 
 /** The model and its key are gone. */
 export interface RemovedModel {
-  name: string;
-}
-
-/** The name of the session now. */
-export interface Renamed {
-  session_id: string;
   name: string;
 }
 
@@ -914,10 +1033,14 @@ export interface ScopeView {
   id: string;
 }
 
-/** The words to search for, in upper or lower case. */
+/** The words to search for, in upper or lower case, with or without accents. */
 export interface SearchQuery {
   query: string;
   limit?: number | undefined;
+  left?: boolean | undefined;
+  results?: boolean | undefined;
+  kind?: string | undefined;
+  archived?: boolean | undefined;
 }
 
 /** Its changed tools count as seen. */
@@ -951,6 +1074,9 @@ export interface SessionList {
 export interface SessionQuery {
   limit?: number | undefined;
   after?: string | undefined;
+  kind?: string | undefined;
+  pinned?: boolean | undefined;
+  archived?: boolean | undefined;
 }
 
 /** The skills that are on in a session, and the tools that its agent may call with them (SPEC A3). */
@@ -968,6 +1094,15 @@ export interface SessionStateView {
   turn_started_at?: string | undefined;
 }
 
+/** What to change of a session. What is not named stays. */
+export interface SessionUpdate {
+  name?: string | undefined;
+  kind?: 'chat' | 'one_shot' | 'run' | undefined;
+  pinned?: boolean | undefined;
+  archived?: boolean | undefined;
+  model?: string | undefined;
+}
+
 /** A session without its messages. */
 export interface SessionView {
   session_id: string;
@@ -975,9 +1110,14 @@ export interface SessionView {
   last_activity: string;
   message_count: number;
   state: string;
+  kind: 'chat' | 'one_shot' | 'run';
   name?: string | undefined;
   persona?: string | undefined;
+  pinned?: boolean | undefined;
+  archived?: boolean | undefined;
+  model?: string | undefined;
   ended?: EndView | undefined;
+  context?: ContextUse | undefined;
 }
 
 /** One setting. */
@@ -1114,6 +1254,13 @@ export interface SucceededCall {
   notice?: string | undefined;
 }
 
+/** A summary that a model got in place of messages. */
+export interface SummaryView {
+  after: number;
+  at: string;
+  text: string;
+}
+
 /** The tools that are off for all owners. */
 export interface SwitchList {
   disabled: string[];
@@ -1243,7 +1390,7 @@ export interface TurnFault {
   code: string;
 }
 
-/** The last message of the person is removed, and all that followed it. */
+/** The last message of the person is left, and all that followed it. Both are a version now. */
 export interface UndoneTurn {
   session_id: string;
   removed: number;
@@ -1285,6 +1432,24 @@ export interface UsageSum {
   cost: Total;
 }
 
+/** The versions of a session, in the order in which they began. A conversation that never went back has none. */
+export interface VersionList {
+  session_id: string;
+  versions: VersionView[];
+}
+
+/** A version: what follows one message of the conversation, now or before somebody went back. */
+export interface VersionView {
+  branch: number;
+  fork: number;
+  seq: number | null;
+  length: number;
+  text: string;
+  at: string;
+  is_current: boolean;
+  left_at: string | null;
+}
+
 /** How long to wait for a call that is still open. */
 export interface WaitQuery {
   wait?: number | undefined;
@@ -1322,6 +1487,7 @@ export interface WebhookHeaders {
 export interface WhichModel {
   model?: string | undefined;
   agent?: string | undefined;
+  session?: string | undefined;
   at_once?: boolean | undefined;
 }
 
@@ -1351,6 +1517,7 @@ export interface Operations {
   'GET /api/status': { path: undefined; query: undefined; body: undefined; answer: Status };
   'GET /api/sources': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'POST /api/sources/reload': { path: undefined; query: undefined; body: undefined; answer: SourceList };
+  'GET /api/nodes': { path: undefined; query: undefined; body: undefined; answer: NodeList };
   'GET /api/settings': { path: undefined; query: undefined; body: undefined; answer: SettingsInForce };
   'POST /api/settings/reload': { path: undefined; query: undefined; body: undefined; answer: ReloadedSettings };
   'GET /api/doctor': { path: undefined; query: undefined; body: undefined; answer: Diagnosis };
@@ -1370,17 +1537,23 @@ export interface Operations {
   'POST /api/switches/disable': { path: undefined; query: undefined; body: Pattern; answer: Switched };
   'POST /api/switches/enable': { path: undefined; query: undefined; body: Pattern; answer: Switched };
   'POST /api/tools/{name}/call': { path: { name: string }; query: undefined; body: CallBody; answer: SucceededCall | FailedCall | PendingCall };
-  'GET /api/sessions': { path: undefined; query: { limit?: number | undefined; after?: string | undefined }; body: undefined; answer: SessionList };
+  'GET /api/sessions': { path: undefined; query: { limit?: number | undefined; after?: string | undefined; kind?: string | undefined; pinned?: boolean | undefined; archived?: boolean | undefined }; body: undefined; answer: SessionList };
   'POST /api/sessions': { path: undefined; query: undefined; body: NewSession; answer: SessionView };
   'GET /api/sessions/running': { path: undefined; query: undefined; body: undefined; answer: RunningList };
-  'GET /api/sessions/search': { path: undefined; query: { query: string; limit?: number | undefined }; body: undefined; answer: FoundSessions };
+  'GET /api/sessions/search': { path: undefined; query: { query: string; limit?: number | undefined; left?: boolean | undefined; results?: boolean | undefined; kind?: string | undefined; archived?: boolean | undefined }; body: undefined; answer: FoundSessions };
   'GET /api/sessions/{session_id}': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionView };
-  'PUT /api/sessions/{session_id}': { path: { session_id: string }; query: undefined; body: NewName; answer: Renamed };
-  'DELETE /api/sessions/{session_id}': { path: { session_id: string }; query: undefined; body: undefined; answer: DeletedSession };
+  'PUT /api/sessions/{session_id}': { path: { session_id: string }; query: undefined; body: SessionUpdate; answer: ChangedSession };
+  'DELETE /api/sessions/{session_id}': { path: { session_id: string }; query: { undo?: boolean | undefined }; body: undefined; answer: DeletedSession };
   'GET /api/sessions/{session_id}/messages': { path: { session_id: string }; query: { after?: number | undefined; full?: boolean | undefined }; body: undefined; answer: MessageList };
   'GET /api/sessions/{session_id}/messages/{seq}/files/{index}': { path: { session_id: string; seq: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'GET /api/sessions/{session_id}/state': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionStateView };
+  'POST /api/sessions/{session_id}/restore': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionView };
   'POST /api/sessions/{session_id}/undo': { path: { session_id: string }; query: undefined; body: undefined; answer: UndoneTurn };
+  'GET /api/sessions/{session_id}/context': { path: { session_id: string }; query: undefined; body: undefined; answer: ContextView };
+  'POST /api/sessions/{session_id}/compact': { path: { session_id: string }; query: undefined; body: CompactBody; answer: CompactedSession };
+  'GET /api/sessions/{session_id}/versions': { path: { session_id: string }; query: undefined; body: undefined; answer: VersionList };
+  'GET /api/sessions/{session_id}/versions/{branch}': { path: { session_id: string; branch: string }; query: undefined; body: undefined; answer: LeftVersion };
+  'POST /api/sessions/{session_id}/versions/{branch}': { path: { session_id: string; branch: string }; query: undefined; body: undefined; answer: ChosenVersion };
   'POST /api/sessions/{session_id}/retry': { path: { session_id: string }; query: undefined; body: undefined; answer: RetriedTurn };
   'POST /api/sessions/{session_id}/abort': { path: { session_id: string }; query: undefined; body: undefined; answer: AbortStatus };
   'GET /api/agents': { path: undefined; query: undefined; body: undefined; answer: AgentList };
@@ -1397,6 +1570,8 @@ export interface Operations {
   'GET /api/calls/{call_id}/files/{index}': { path: { call_id: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
   'GET /api/usage': { path: undefined; query: { by?: 'agent' | 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
+  'GET /api/budgets': { path: undefined; query: undefined; body: undefined; answer: BudgetList };
+  'POST /api/budgets/add': { path: undefined; query: undefined; body: BudgetAddition; answer: BudgetList };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };
   'POST /api/questions/{question_id}/answer': { path: { question_id: string }; query: undefined; body: GivenAnswer; answer: AcceptedAnswer };
   'POST /api/questions/{question_id}/start': { path: { question_id: string }; query: undefined; body: undefined; answer: StartedLogin };
@@ -1428,7 +1603,7 @@ export interface Operations {
   'POST /api/mcp/{name}/login/return': { path: { name: string }; query: undefined; body: McpLoginReturn; answer: McpLoginState };
   'POST /api/mcp/{name}/logout': { path: { name: string }; query: undefined; body: undefined; answer: McpLogout };
   'GET /api/models': { path: undefined; query: undefined; body: undefined; answer: Models };
-  'GET /api/models/which': { path: undefined; query: { model?: string | undefined; agent?: string | undefined; at_once?: boolean | undefined }; body: undefined; answer: ChosenModel };
+  'GET /api/models/which': { path: undefined; query: { model?: string | undefined; agent?: string | undefined; session?: string | undefined; at_once?: boolean | undefined }; body: undefined; answer: ChosenModel };
   'GET /api/models/offers': { path: undefined; query: undefined; body: undefined; answer: ModelOffers };
   'POST /api/models/test': { path: undefined; query: undefined; body: NewModel; answer: ModelTest };
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
@@ -1438,5 +1613,4 @@ export interface Operations {
   'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
   'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
   'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
-  'GET /api/nodes': { path: undefined; query: undefined; body: undefined; answer: NodeList };
 }

@@ -1,0 +1,1 @@
+import{a as e,i as t}from"./invisible.js";import{i as n,r}from"./page.js";function i({question:i}){let a=n(i);return e(`section`,{class:`question-card`,"aria-label":a,children:[e(`h3`,{children:[e(t,{name:i.kind===`input`?`question`:`shield`}),a]}),e(r,{question:i})]})}export{i as t};

@@ -1,0 +1,1 @@
+import{s as e}from"./invisible.js";import{d as t}from"./router.js";import{r as n}from"./toast.js";function r(){let r=e(``);return{problem:r,attempt:async(e,i=``)=>{try{await e()}catch(e){return r.value=t(e),!1}return r.value=``,i&&n(i),!0}}}export{r as t};
