@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 from sdks.android.test.kotlin_client import Jvm
 
-CLASSPATH = os.environ.get("ANDROID_TEST_CLASSPATH", "")
+KIT = Path(__file__).parents[1]
+
+
+def classpath_of(module: str) -> str:
+    """What Maven has compiled of this module, with its tests and all that they need."""
+    built = KIT / module / "target"
+    listed = built / "classpath.txt"
+    assert listed.exists(), "Run `make test-android`: it builds what these tests start."
+    return f"{built / 'test-classes'}:{built / 'classes'}:{listed.read_text()}"
+
+
+def robolectric() -> dict[str, str]:
+    """Where the framework code is that Robolectric runs: `make test-android` says so."""
+    return {"robolectric_offline": "true", "robolectric_dependency_dir": os.environ["ANDROID_FOLDER"]}
 
 
 @pytest.fixture
@@ -16,15 +29,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def classpath() -> str:
-    assert CLASSPATH, "Run `make test-android`: it compiles the kit, and says where the classes are."
-    return CLASSPATH
-
-
-@pytest.fixture
-async def jvm(classpath: str) -> AsyncIterator[Jvm]:
+async def jvm() -> AsyncIterator[Jvm]:
     """A JVM with a client that does what a case says."""
-    running = await Jvm.start(classpath, "org.handspan.test.VectorClientKt")
+    running = await Jvm.start(classpath_of("client"), "org.handspan.test.VectorClientKt")
     yield running
     await running.close()
 

@@ -9,6 +9,9 @@ from tests.vectors.cases import Case
 from tests.vectors.wired import SECONDS, WiredClient
 from websockets.asyncio.server import ServerConnection
 
+KIT_APP = Path(__file__).parents[1] / "app" / "target" / "robolectric"
+"""Where Robolectric reads which resources the app has."""
+
 
 class Jvm:
     """A process that obeys lines of JSON, and tells what happens."""
@@ -19,17 +22,25 @@ class Jvm:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, classpath: str, main: str, *words: str) -> "Jvm":
+    async def start(cls, classpath: str, main: str, **properties: str) -> "Jvm":
         pipe = asyncio.subprocess.PIPE
         flags = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8")
+        given = [f"-D{name.replace('_', '.')}={value}" for name, value in properties.items()]
         process = await asyncio.create_subprocess_exec(
-            "java", *flags, "-cp", classpath, main, *words, stdin=pipe, stdout=pipe
+            "java", *flags, *given, "-cp", classpath, main, stdin=pipe, stdout=pipe
         )
         return cls(process)
 
     def tell(self, **order: Any) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
+
+    async def ready(self) -> "Jvm":
+        """The same, once its program has begun: loading Android's framework takes a busy machine a minute."""
+        async with asyncio.timeout(5 * SECONDS):
+            while (await self._listener.get())["event"] != "ready":
+                pass
+        return self
 
     async def event(self) -> dict[str, Any]:
         """The next thing that happened."""
@@ -39,7 +50,8 @@ class Jvm:
     async def _read(self) -> None:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            self._listener.put_nowait(json.loads(line))
+            if line.startswith(b"{"):  # Robolectric prints lines of its own
+                self._listener.put_nowait(json.loads(line))
 
     async def close(self) -> None:
         assert self._process.stdin is not None

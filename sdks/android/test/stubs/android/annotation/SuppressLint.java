@@ -1,3 +1,0 @@
-package android.annotation;
-
-public @interface SuppressLint { String[] value(); }

@@ -1,3 +1,0 @@
-package android.content;
-
-public class ActivityNotFoundException extends RuntimeException {}

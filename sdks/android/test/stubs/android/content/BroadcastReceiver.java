@@ -1,3 +1,0 @@
-package android.content;
-
-public abstract class BroadcastReceiver { public abstract void onReceive(Context context, Intent intent); }

@@ -1,3 +1,0 @@
-package android.content;
-
-public class ContentProviderClient { public void close() {} }

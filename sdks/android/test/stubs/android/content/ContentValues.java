@@ -1,3 +1,0 @@
-package android.content;
-
-public final class ContentValues {}

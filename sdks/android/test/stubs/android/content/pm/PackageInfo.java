@@ -1,3 +1,0 @@
-package android.content.pm;
-
-public class PackageInfo { public long lastUpdateTime; }

@@ -1,3 +1,0 @@
-package android.content.pm;
-
-public class ServiceInfo extends PackageItemInfo {}

@@ -1,3 +1,0 @@
-package android.graphics;
-
-public class ImageFormat { public static final int JPEG = 256; }

@@ -1,3 +1,0 @@
-package android.view;
-
-public class Surface {}
