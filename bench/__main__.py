@@ -19,7 +19,9 @@ from scripts.progress import Steps
 
 from bench import (
     bridging,
+    budgeting,
     chart,
+    compacting,
     dispatch,
     flooding,
     graphing,
@@ -47,7 +49,8 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, nodes, page),
+        *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, nodes, page, compacting),
+        *(budgeting,),
     )
 }
 

@@ -51,6 +51,6 @@ async def _parallel(house: House) -> float:
         best_floor = min(best_floor, time.perf_counter() - began)
         calls = [ToolCall("nap", b"{}", new_call_id()) for _ in range(PARALLEL)]
         began = time.perf_counter()
-        await house.engine.call_all(calls, house.caller)
+        await asyncio.gather(*(house.engine.call(call, house.caller) for call in calls))
         best_ours = min(best_ours, time.perf_counter() - began)
     return best_ours / best_floor

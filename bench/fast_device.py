@@ -163,7 +163,7 @@ class Devices:
             return
         frame = _decode(data)
         if frame.type == "tool_call_request":
-            link.send(_encode(Answer(frame.id, "done", True)))
+            link.send(_encode(Answer(frame.id, "done", success=True)))
         elif frame.type == "tools_registered":
             self._done()
         elif frame.type == "connected":

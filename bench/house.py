@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.memory_ledger import MemoryLedger
+
 from bench.bare import ARGUMENTS, add
 from handspan import tool
 from handspan.core.agents import GENERAL
@@ -15,7 +17,6 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, encode_envelope, succeed
 from handspan.engine.caller import Caller, read_arguments
 from handspan.engine.engine import Engine
-from handspan.engine.ledger import MemoryLedger
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
 

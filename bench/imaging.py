@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from bench.figures import Figure
-from handspan.config.settings import MediaSettings
+from handspan.config.tool_settings import MediaSettings
 from handspan.media.workers import MediaWorkers
 from handspan.models.anthropic.blocks import IMAGES
 

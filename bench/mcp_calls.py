@@ -17,9 +17,10 @@ from pathlib import Path
 
 import httpx2
 from mcp.client.stdio import StdioServerParameters
+from tests.memory_ledger import MemoryLedger
 
 from bench.figures import Figure
-from handspan.config.settings import McpServer, UrlPolicy
+from handspan.config.tool_settings import McpServer, UrlPolicy
 from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.principals import OPERATOR
@@ -137,7 +138,7 @@ async def client_call(folder: Path) -> Figure:
     server = McpServer(command=sys.executable, args=("-I", "-S", str(PROGRAM)), internal_only=False)
     bare = StdioServerParameters(command=server.command, args=list(server.args))
     registry = Registry()
-    engine = Engine(FolderArtifacts(folder / "artifacts"), folder / "workspace")
+    engine = Engine(FolderArtifacts(folder / "artifacts"), folder / "workspace", ledger=MemoryLedger())
     async with _servers(folder, registry, {"bad": server}), Client(bare, mode="legacy", cache=None) as client:
         agent = Agent("bench")
         caller = Caller(OPERATOR, agent, registry.toolbox(agent, OPERATOR))

@@ -20,8 +20,8 @@ from handspan.core.principals import BUILTIN, OPERATOR
 from handspan.core.results import succeed
 from handspan.core.values import JsonObject
 from handspan.store.sqlite.store import sqlite_store
+from handspan.store.tables.calls import enter_done
 from handspan.store.tables.database import TableConnection
-from handspan.store.tables.ledger import enter_done
 
 ROOT = Path(__file__).parents[1]
 JOURNAL = 10_000

@@ -24,14 +24,14 @@ from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.move import move_to_postgres
 from handspan.store.postgres.store import PostgresStore, postgres_store
 from handspan.store.sqlite.store import sqlite_store
-from handspan.store.tables.conversations import AppendMessages, append_messages
+from handspan.store.tables.messages import AppendMessages, append_messages
 from handspan.store.tables.rows import Row
 
 _BATCH = 32
 _TURNS = 60
 _DEVICES = 100_000
 _MOVED = 40_000
-_TOOL = ToolFacts(None, "1", False)
+_TOOL = ToolFacts(None, "1", read_only=False)
 _BARE = """
 WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::float8[], $3::text[], $4::boolean[], $5::text[], $6::text[], $7::bytea[],
@@ -157,7 +157,7 @@ async def _turn(store: Store) -> None:
     asked = AssistantMessage(tuple(CallPart(call_id, "write", "{}") for call_id in ids))
     await store.conversations.append(session, asked, owner=OWNER)
     await asyncio.gather(*(_call(store, session, call_id) for call_id in ids))
-    results = tuple(CallResult(call_id, "write", "done", False) for call_id in ids)
+    results = tuple(CallResult(call_id, "write", "done", is_error=False) for call_id in ids)
     await store.conversations.append(session, ResultsMessage(results), owner=OWNER)
     await store.conversations.append(session, AssistantMessage((Text("Both are done."),)), owner=OWNER)
     await store.conversations.end_turn(session, owner=OWNER)

@@ -19,6 +19,7 @@ from typing import Any
 
 import uvloop
 from msgspec import Struct
+from tests.memory_ledger import MemoryLedger
 
 from bench.echoes import ARGUMENTS, plain_echo, seam_echo
 from bench.figures import Case, Figure
@@ -147,7 +148,7 @@ async def latency(folder: Path) -> list[Figure]:
             await enter(other_process("bench.sdk_device", house.url, token, "sdk", "uvloop")),
             await enter(other_process("bench.sdk_device", house.url, token, "plain", "asyncio")),
         ]
-        in_memory = Engine(FolderArtifacts(folder / "a"), folder, bus=house.gateway.parts.bus)
+        in_memory = Engine(FolderArtifacts(folder / "a"), folder, ledger=MemoryLedger(), bus=house.gateway.parts.bus)
         caller = house.caller()
 
         def calling(tool: str) -> Case:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.figures import Figure
+from bench.figures import Figure, best_cpu
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -17,18 +17,24 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
+from handspan.core.records import SessionEdit, SessionFilter
 from handspan.store.sqlite.store import SqliteStore, sqlite_store
-from handspan.store.tables.conversations import load_messages
 from handspan.store.tables.database import TableConnection
+from handspan.store.tables.messages import load_messages
 
 SESSIONS = 64
 APPENDS = 100
 LONG = 10_000
+MANY = 10_000
 OWNER = "bench"
+MANY_OWNER = "many"
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`store_append_per_s`: from 64 sessions at once, synchronous=FULL. `session_load_ms`: CPU for 10,000 messages."""
+    """`store_append_per_s`: from 64 sessions at once, synchronous=FULL. `session_load_ms`: CPU for 10,000 messages.
+
+    `sessions_list_ms`, `sessions_search_ms`: CPU for a page of pinned ones, and for a word of one, of 10,000 sessions.
+    """
     async with sqlite_store(folder / "storing") as store:
         return [
             Figure(
@@ -39,6 +45,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
                 more_is_better=True,
             ),
             Figure("session_load_ms", await _load_ms(store), "ms of CPU, 10,000 messages", target=100),
+            *await _many_sessions(store),
         ]
 
 
@@ -52,6 +59,33 @@ async def _appends_per_second(store: SqliteStore) -> float:
     began = time.perf_counter()
     await asyncio.gather(*(talk(session) for session in sessions))
     return SESSIONS * APPENDS / (time.perf_counter() - began)
+
+
+async def _many_sessions(store: SqliteStore) -> list[Figure]:
+    """Return what a list and a search of 10,000 sessions with four messages each take."""
+    conversations, pinned = store.conversations, SessionFilter(("chat",), pinned=True, archived=False)
+
+    async def add(number: int) -> None:
+        made = await conversations.create(owner=MANY_OWNER, name=f"name{number}")
+        await conversations.append(made.id, *talk_messages(4), owner=MANY_OWNER)
+        if number % 500 == 0:
+            await conversations.edit(made.id, SessionEdit(pinned=True), owner=MANY_OWNER)
+
+    for first in range(0, MANY, 500):
+        await asyncio.gather(*(add(number) for number in range(first, first + 500)))
+    await store.search.index()
+
+    async def page() -> None:
+        assert len((await conversations.page(pinned, owner=MANY_OWNER)).sessions) == MANY // 500
+
+    async def find() -> None:
+        assert len((await store.search.find("name4711", owner=MANY_OWNER)).found) == 1
+
+    best = await best_cpu({"list": page, "search": find}, rounds=5)
+    return [
+        Figure("sessions_list_ms", best["list"] / 1000, "ms of CPU, 20 pinned of 10,000", target=1),
+        Figure("sessions_search_ms", best["search"] / 1000, "ms of CPU, 10,000 sessions", target=20),
+    ]
 
 
 async def _load_ms(store: SqliteStore, rounds: int = 5) -> float:

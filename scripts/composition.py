@@ -7,12 +7,11 @@
 
 import ast
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-_SOURCE: Final = Path("src/handspan")
+_SOURCE: Final = Path(__file__).parents[1] / "src" / "handspan"
 _NODE_ROOMS: Final = ("gateway/nodes/", "sources/nodes/", "store/postgres/", "bus/", "cli/", "testing/")
 """Rooms of nodes, and those that have other things of these names."""
 _NODE_PARTS: Final = frozenset({"cluster", "others", "nodes", "share", "shared", "relay", "has_nodes", "is_alone"})
@@ -22,6 +21,7 @@ _WAITING: Final = ("Task[", "TimerHandle", "Handle", "Future[", "Thread", "Timer
 """Types of what runs or waits: it begins after the constructor by its nature."""
 _KEYWORDS_FROM: Final = 4
 _SHOWN: Final = 5
+_NODES: Final = "questions whether there are other nodes"
 
 Counted = Iterator[tuple[int, int]]
 """Line, and how much counts there."""
@@ -104,30 +104,36 @@ def long_calls(tree: ast.Module, own: set[str]) -> Counted:
                     yield node.lineno, len(node.args) - _KEYWORDS_FROM
 
 
-def main() -> None:
-    """Print the counts; with an argument, every place."""
+def count_all() -> dict[str, dict[str, list[int]]]:
+    """Return the three counts: for each rule, the lines of every file that departs from it."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
     outside, own = set_from_outside(trees), own_names(trees)
-    below = {path: path.relative_to(_SOURCE).as_posix() for path in trees}
-    counts = {
-        "questions whether there are other nodes": {
-            path: list(node_questions(tree)) for path, tree in trees.items() if not below[path].startswith(_NODE_ROOMS)
-        },
-        "attributes that a constructor leaves unset": {
-            path: list(unset_attributes(tree, outside)) for path, tree in trees.items()
-        },
-        "positional arguments from the fifth on": {path: list(long_calls(tree, own)) for path, tree in trees.items()},
+    rules: dict[str, Callable[[ast.Module], Counted]] = {
+        _NODES: node_questions,
+        "attributes that a constructor leaves unset": lambda tree: unset_attributes(tree, outside),
+        "positional arguments from the fifth on": lambda tree: long_calls(tree, own),
     }
-    for title, found in counts.items():
-        by_file = Counter(
-            {below[path]: sum(number for _, number in places) for path, places in found.items() if places}
-        )
-        sys.stdout.write(f"{by_file.total():4d}  {title}\n")
-        for name, number in by_file.most_common(_SHOWN if not sys.argv[1:] else None):
-            sys.stdout.write(f"      {number:4d}  {name}\n")
+    counts: dict[str, dict[str, list[int]]] = {}
+    for title, rule in rules.items():
+        counts[title] = {}
+        for path, tree in trees.items():
+            name = path.relative_to(_SOURCE).as_posix()
+            if title == _NODES and name.startswith(_NODE_ROOMS):
+                continue
+            if lines := [line for line, number in rule(tree) for _ in range(number)]:
+                counts[title][name] = lines
+    return counts
+
+
+def main() -> None:
+    """Print the counts; with an argument, every place."""
+    for title, found in count_all().items():
+        sys.stdout.write(f"{sum(map(len, found.values())):4d}  {title}\n")
+        by_count = sorted(found.items(), key=lambda one: -len(one[1]))
+        for name, lines in by_count if sys.argv[1:] else by_count[:_SHOWN]:
+            sys.stdout.write(f"      {len(lines):4d}  {name}\n")
             if sys.argv[1:]:
-                lines = ", ".join(str(line) for line, _ in found[_SOURCE / name])
-                sys.stdout.write(f"            lines {lines}\n")
+                sys.stdout.write(f"            lines {', '.join(map(str, dict.fromkeys(lines)))}\n")
 
 
 if __name__ == "__main__":

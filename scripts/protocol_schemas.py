@@ -2,8 +2,8 @@
 
     python scripts/protocol_schemas.py [--check]
 
-The classes of `wire/ws_frames.py`, `wire/graph/`, `wire/cetp.py` and `wire/cetp_manifest.py` are the one source: their
-docstrings and the words under their fields are the descriptions here.
+The classes of `wire/ws_frames.py`, `wire/ws_chat_frames.py`, `wire/graph/`, `wire/cetp.py` and `wire/cetp_manifest.py`
+are the one source: their docstrings and the words under their fields are the descriptions here.
 """
 
 import ast
@@ -18,12 +18,12 @@ from typing import Any, get_args
 import msgspec
 
 from handspan.core import events
-from handspan.wire import cetp, cetp_manifest, ws_frames
-from handspan.wire.graph import answers, blocks, envelope, faults, files, memories, requests
+from handspan.wire import cetp, cetp_manifest, ws, ws_chat_frames, ws_frames
+from handspan.wire.graph import answers, blocks, faults, memories, requests
 
 FOLDER = Path(__file__).parents[1] / "protocol" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-GRAPH = (envelope, answers, blocks, faults, files, memories, requests)
+GRAPH = (answers, blocks, faults, memories, requests)
 
 REQUESTS: dict[str, tuple[Any, str]] = {
     "invoke": (requests.InvokeBody, "The body of invoke and stream"),
@@ -43,8 +43,8 @@ REQUESTS: dict[str, tuple[Any, str]] = {
     "forget_memories": (memories.ForgetBody, "The body that removes memories"),
 }
 ANSWERS: dict[str, tuple[Any, str]] = {
-    "success": (envelope.SuccessBody, "Every success; the other files here say what its data is"),
-    "failure": (envelope.FailureBody, "Every error"),
+    "success": (answers.SuccessBody, "Every success; the other files here say what its data is"),
+    "failure": (answers.FailureBody, "Every error"),
     "invoke": (answers.InvokeAnswer, "The data of invoke"),
     "chunk": (answers.GraphChunk, "A line of a stream, a message of the WebSocket"),
     "message": (answers.GraphMessage, "A message; the data of one message of a thread"),
@@ -59,10 +59,10 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     "done": (answers.DoneAnswer, "The data of what only has to be done"),
     "graph": (answers.GraphAnswer, "The data of the graph"),
     "tools": (answers.ToolsAnswer, "The data of the tools of the graph"),
-    "upload": (files.UploadAnswer, "The data of an upload"),
-    "file": (files.FileAnswer, "The data of what is known of a file"),
-    "file_url": (files.FileUrlAnswer, "The data of where a file is"),
-    "multimodal": (files.MultimodalAnswer, "The data of the limits of files"),
+    "upload": (answers.UploadAnswer, "The data of an upload"),
+    "file": (answers.FileAnswer, "The data of what is known of a file"),
+    "file_url": (answers.FileUrlAnswer, "The data of where a file is"),
+    "multimodal": (answers.MultimodalAnswer, "The data of the limits of files"),
     "memory_stored": (memories.StoredAnswer, "The data of a memory that is kept"),
     "memories_found": (memories.FoundAnswer, "The data of a search"),
     "memory": (memories.MemoryAnswer, "The data of one memory"),
@@ -111,7 +111,7 @@ def differences(wanted: dict[str, str]) -> dict[str, str]:
 
 def schema_files() -> Iterator[tuple[str, str]]:
     """Every file's name and text."""
-    for side, frames in (("client", ws_frames.ClientFrame), ("server", ws_frames.ServerFrame)):
+    for side, frames in (("client", ws.ClientFrame), ("server", ws.ServerFrame)):
         for frame in get_args(frames):
             tag = frame.__struct_config__.tag
             yield f"{side}/{tag}.json", written(schema(frame, f"{tag}, from the {side}"))
@@ -173,7 +173,7 @@ def _describe(described: dict[str, Any], name: str) -> None:
 
 
 def _words(name: str) -> dict[str, str]:
-    found = _class(name, (ws_frames, events, *_below(events), *GRAPH, cetp, cetp_manifest))
+    found = _class(name, (ws_frames, ws_chat_frames, events, *_below(events), *GRAPH, cetp, cetp_manifest))
     if found is None:
         return {}
     body = ast.parse(inspect.getsource(found)).body[0]

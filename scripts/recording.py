@@ -141,10 +141,10 @@ def draw(steps: Sequence[tuple[str, str]]) -> str:
 def _lines(steps: Sequence[tuple[str, str]]) -> Iterator[Shown]:
     at = 0.6
     for command, output in steps:
-        yield Shown(command, at, True)
+        yield Shown(command, at, is_command=True)
         at += len(command) * TYPING + 0.6
         for text in _wrapped(output):
-            yield Shown(text, at, False)
+            yield Shown(text, at, is_command=False)
             at += LINE
         at += PAUSE
 

@@ -2,8 +2,8 @@
 
     python scripts/settings_page.py [--check]
 
-`config/settings.py` is the one source: the sentence under a field is its meaning. With `--check` nothing is written,
-and the exit code is 1 when the page differs from what would be written.
+The sections in `config/` are the one source: the sentence under a field is its meaning. With `--check` nothing is
+written, and the exit code is 1 when the page differs from what would be written.
 """
 
 import inspect
