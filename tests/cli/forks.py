@@ -49,7 +49,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its parent reaps it before it tells its exit code
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -68,6 +68,7 @@ def test_without_a_browser_here_the_person_pastes_the_address(run: Shell) -> Non
             terminal.until("belongs to no open login")
             terminal.say(back)
             terminal.until(f"You are logged in at '{NAME}'")
+            assert terminal.ended() == 0
         assert run("mcp", "test", NAME).returncode == 0
 
 
