@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.store import Store
-from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
+from handspan.store.artifacts import FolderArtifacts
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.store import postgres_store
 from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.store import sqlite_store
-from handspan.store.tables.store import TableStore
+from handspan.store.tables.store import StoreOptions, TableStore
 from tests.postgres_engine import run_sql_at, schema_url
 
 BACKENDS: Final = ("sqlite", "postgres")
@@ -27,15 +28,18 @@ LEASE_SECONDS: Final = 0.5
 
 def open_store(
     folder: Path,
-    limits: ArtifactLimits | None = None,
+    limits: ArtifactSettings | None = None,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
+    most_versions: int = 50,
+    undo_seconds: float = 30.0,
 ) -> Store:
     """A store that keeps all in this folder, or for it: `async with open_store(folder) as store:`."""
+    options = StoreOptions(clock, journal_days, most_versions=most_versions, undo_seconds=undo_seconds)
     if not is_postgres():
-        return sqlite_store(folder, open_artifacts(folder / "artifacts", limits), clock, journal_days)
+        return sqlite_store(folder, open_artifacts(folder / "artifacts", limits), options)
     address = StoreAddress(schema_url(folder), connections=6, timeout=30.0)
-    return postgres_store(address, folder, clock, journal_days, lease_seconds=LEASE_SECONDS, limits=limits)
+    return postgres_store(address, folder, options, lease_seconds=LEASE_SECONDS, limits=limits)
 
 
 def is_postgres() -> bool:
@@ -45,7 +49,7 @@ def is_postgres() -> bool:
     return backend == "postgres"
 
 
-def open_artifacts(folder: Path, limits: ArtifactLimits | None = None) -> FolderArtifacts:
+def open_artifacts(folder: Path, limits: ArtifactSettings | None = None) -> FolderArtifacts:
     """Artifacts in this folder."""
     return FolderArtifacts(folder, limits)
 

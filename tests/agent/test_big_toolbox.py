@@ -20,11 +20,12 @@ from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
-from handspan.engine.ledger import MemoryLedger
 from handspan.models.scripted import Call, Scripted, ScriptTurn, call
 from handspan.registry.registry import Registry, RegistryRules
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.search_tools import SearchTools
+from tests.agent.no_log import NoLog
+from tests.memory_ledger import MemoryLedger
 from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +75,7 @@ class Stage:
 
     def converse(self, agent: Agent, messages: Sequence[Message] = (), skill_tools: SkillTools | None = None) -> None:
         box = self.registry.toolbox(agent, OPERATOR, "s1", in_turn=True, skill_tools=skill_tools)
-        self.conversation = Conversation("s1", Caller(OPERATOR, agent, box, "s1"), self.model, messages=messages)
+        self.conversation = Conversation("s1", Caller(OPERATOR, agent, box, "s1"), self.model, NoLog(), messages)
 
     @property
     def sent(self) -> list[str]:

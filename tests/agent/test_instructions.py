@@ -28,7 +28,7 @@ def app_at(folder: Path, **more: Json) -> App:
 async def first_prompt(app: App, agent: Agent) -> str:
     model = Scripted(["hello"])
     session = await open_session(app, Choice(model, "for a test"), agent)
-    await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).end()
+    await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).wait_for_end()
     return model.requests[0].instructions
 
 
@@ -69,7 +69,7 @@ async def test_on_another_day_the_conversation_is_told_the_new_date(tmp_path: Pa
             if yesterday:
                 conversation.own_instructions = "old"
                 conversation.prepared_on = date.today() - timedelta(days=1)
-            await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).end()
+            await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).wait_for_end()
         first, second, third = (request.instructions for request in model.requests)
         assert first == second == third
 

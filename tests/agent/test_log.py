@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.agent.conversation import StoredLog
+from handspan.agent.conversation import ReplyCosts, StoredLog
 from handspan.config.settings import ModelPrice
 from handspan.core.errors import ToolError
 from handspan.core.messages import (
@@ -95,7 +95,7 @@ async def test_a_reply_costs_what_the_settings_or_the_table_say_and_unknown_stay
     store: Store, message: AssistantMessage, price: ModelPrice | None, cost: float | None
 ) -> None:
     session = await store.conversations.create(owner="ann")
-    log = StoredLog(store.conversations, "ann", price)
+    log = StoredLog(store.conversations, "ann", ReplyCosts(lambda _: price))
     await kept(log, session.id, HI)
     await kept(log, session.id, message, 1)
     total = await costs(store, session.id)

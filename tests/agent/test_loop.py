@@ -45,10 +45,11 @@ from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import BeforeVerdict, HookedCall, Hooks, ModifyCall, NamedHook
-from handspan.engine.ledger import MemoryLedger
 from handspan.models.model import ModelError, TextDelta
 from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptTurn, call
 from handspan.registry.registry import Registry
+from tests.agent.no_log import NoLog
+from tests.memory_ledger import MemoryLedger
 from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ class Stage:
         self.reached = asyncio.Event()
         self._tools()
         caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
-        self.session = Conversation("s1", caller, self.model, limits=limits)
+        self.session = Conversation("s1", caller, self.model, NoLog(), limits=limits)
 
     def _tools(self) -> None:
         @tool
@@ -378,7 +379,7 @@ async def test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on(tmp_
     assert await stage.loop.can_go_on(stage.session)
     stage.events.clear()
     # In another process the session is loaded from its messages.
-    stage.session = Conversation("s1", stage.session.caller, stage.model, messages=stage.session.messages)
+    stage.session = Conversation("s1", stage.session.caller, stage.model, NoLog(), messages=stage.session.messages)
     assert await stage.go_on() == Ended("done", "thanks")
     assert stage.runs == [3], "a call that has its result is not run again"
     assert [event.name for event in stage.events if isinstance(event, CallStarted)] == []
@@ -391,7 +392,8 @@ async def test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on(tmp_
 async def test_a_turn_that_was_cut_off_is_closed_and_nothing_is_run_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, ["fine"])
     lost = AssistantMessage((CallPart("id-1", "double", '{"number": 1}'),), "calls")
-    stage.session = Conversation("s1", stage.session.caller, stage.model, messages=[UserMessage((Text("x"),)), lost])
+    said = UserMessage((Text("x"),))
+    stage.session = Conversation("s1", stage.session.caller, stage.model, NoLog(), messages=[said, lost])
     await stage.loop.close(stage.session)
     assert stage.results() == [("double", True)]
     assert stage.runs == []

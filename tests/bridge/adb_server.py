@@ -122,7 +122,12 @@ class AdbServer:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", command, env={"PATH": str(self._folder)}, stdout=asyncio.subprocess.PIPE
         )
-        output, _ = await process.communicate()
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:  # the server was closed meanwhile
+                process.kill()
+                await process.wait()
         return output.decode().split("\0")[:-1]
 
 

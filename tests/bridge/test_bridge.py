@@ -16,7 +16,7 @@ import pytest
 from handspan.bridge import DesktopTransport, InProcessTransport, desktop
 from handspan.bridge.memory import AppSwitches
 from handspan.bridge.transport import ProviderApp
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ErrorCode
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
@@ -25,7 +25,7 @@ from handspan.core.values import JsonObject
 from handspan.provider.connection import ProviderSocket
 from handspan.provider.launch import wait_until_listening
 from handspan.testing import RunningGateway
-from handspan.wire.cetp import CetpResponse, CetpSuccess, execute_request, success, unanswered
+from handspan.wire.cetp import CetpResponse, CetpSuccess, execute_request, no_response_error, success
 from tests.bridge.desk import Desk, answer, devices, failure, offered, question, value
 from tests.waiting import soon, until
 
@@ -209,9 +209,22 @@ async def test_an_app_can_be_disabled_alone(gateway: RunningGateway, desk: Desk)
         await offered(gateway, "finance__echo", "notes__echo")
         desk.switches.set(FINANCE, is_enabled=False)
         await offered(gateway, "notes__echo")
-        assert bridge.skipped == {FINANCE: "it is disabled here"}
+        assert bridge.skipped_apps == {FINANCE: "it is disabled here"}
         desk.switches.set(FINANCE, is_enabled=True)
         await offered(gateway, "finance__echo", "notes__echo")
+
+
+async def test_an_app_comes_back_that_was_disabled_only_until_the_next_scan(
+    gateway: RunningGateway, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.bridge.bridge._SWITCH_SECONDS", 3.0)
+    async with desk.provider(FINANCE, ("echo",)), desk.bridged(gateway):
+        await offered(gateway, "finance__echo")
+        desk.switches.set(FINANCE, is_enabled=False)
+        async with desk.provider("org.example.notes", ("echo",)):  # its manifest is why the bridge looks at all apps
+            await offered(gateway, "notes__echo")
+            desk.switches.set(FINANCE, is_enabled=True)
+            await offered(gateway, "finance__echo", "notes__echo")
 
 
 async def test_labels_that_clash_get_a_suffix_that_stays(gateway: RunningGateway, desk: Desk) -> None:
@@ -382,8 +395,8 @@ class Sleeper:
             return success({"tools": [{"name": "doze"}]})
         if method == "execute_tool" and extras is not None:
             self.ids.append(extras["request_id"])
-            return unanswered("sleeper", "it sleeps") if len(self.ids) <= self.sleeps else success("awake")
-        return unanswered("sleeper", "it sleeps")
+            return no_response_error("sleeper", "it sleeps") if len(self.ids) <= self.sleeps else success("awake")
+        return no_response_error("sleeper", "it sleeps")
 
 
 @pytest.mark.parametrize("sleeps", [0, 1, 2])
@@ -407,7 +420,7 @@ async def test_a_scan_wakes_silently_alone_and_the_next_connection_tries_again(
 
     async def sleeps(method: str, extras: JsonObject | None) -> CetpResponse:
         asked[method] += 1
-        return unanswered("app", "it sleeps") if asked[method] <= 2 else success({"tools": [{"name": "doze"}]})
+        return no_response_error("app", "it sleeps") if asked[method] <= 2 else success({"tools": [{"name": "doze"}]})
 
     transport.add("org.example.app", sleeps)
     async with desk.bridged(gateway, transport=transport) as bridge:
@@ -481,10 +494,10 @@ async def test_a_login_that_is_refused_tells_the_model_the_hint(gateway: Running
 def test_apps_stay_disabled_while_the_file_that_says_so_can_not_be_read(tmp_path: Path) -> None:
     switches = AppSwitches(tmp_path / "bridge.disabled")
     switches.set("org.example.notes", is_enabled=False)
-    assert switches.disabled() == {"org.example.notes"}
+    assert switches.disabled_apps() == {"org.example.notes"}
     (tmp_path / "bridge.disabled").unlink()
     (tmp_path / "bridge.disabled").mkdir()
-    assert switches.disabled() == {"org.example.notes"}
+    assert switches.disabled_apps() == {"org.example.notes"}
     with pytest.raises(OSError, match="directory"):
         switches.set("org.example.other", is_enabled=False)
 

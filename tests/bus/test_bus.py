@@ -7,6 +7,7 @@ import pytest
 
 from handspan.core.bus import (
     AbortRequested,
+    BudgetChanged,
     Bus,
     BusEvent,
     CallCompleted,
@@ -54,6 +55,7 @@ EVENTS: list[BusEvent] = [
     TurnEvent("ann", "s", "t1", UsageCounted("m", Usage(input=1, output=2))),
     TurnEvent("ann", "s", "t1", Ended("error", "no")),
     TurnEvent("ann", "s", "t1", Titled("A name")),
+    BudgetChanged(),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import nats
 import pytest
 
-from handspan.bus.link import LinkOptions, NatsLink, hashed
+from handspan.bus.link import LinkOptions, NatsLink, hash_name
 from handspan.bus.nats import NatsBus
 from handspan.core.bus import BusEvent, DeviceChanged, TokenRevoked, ToolsChanged, TurnEvent
 from handspan.core.errors import ConfigError
@@ -129,13 +129,13 @@ async def test_a_message_without_the_signature_of_a_node_changes_nothing(engine:
         stranger.bus.publish(ToolsChanged("ann"))
         stranger.link.send(other.name, "frame", b"do it")
         client = await nats.connect(engine.url)
-        await client.publish(f"hs1.o.{hashed('ann')}", b"x" * 40)
+        await client.publish(f"hs1.o.{hash_name('ann')}", b"x" * 40)
         await client.publish(f"hs1.n.{other.name}.frame", b"")
         await client.flush()
         await client.close()
         with pytest.raises(TimeoutError):
             await stranger.link.request(other.name, "ask", b"?", 0.2)
-        await until(lambda: other.link.forged >= 5)
+        await until(lambda: other.link.signing.forged >= 5)
         one.bus.publish(DeviceChanged("ann"))
         await until(lambda: other.events)
         assert other.events == [DeviceChanged("ann")] and other.messages == []
@@ -157,11 +157,11 @@ async def test_a_signed_message_can_not_be_played_to_another_subject(engine: Nat
         await client.publish(f"hs1.n.{other.name}.harmful", heard[0])
         await client.flush()
         await client.close()
-        await until(lambda: other.link.forged == 1)
+        await until(lambda: other.link.signing.forged == 1)
         assert other.messages == [("harmless", b"body")]
 
 
-async def test_an_event_that_comes_twice_is_dropped_and_a_lost_one_is_counted(engine: NatsEngine) -> None:
+async def test_an_event_that_comes_twice_is_dropped(engine: NatsEngine) -> None:
     async with open_two(engine.url) as (one, other):
         send = one.link.publish
         copies = iter((2, 1, 0, 1))
@@ -175,7 +175,7 @@ async def test_an_event_that_comes_twice_is_dropped_and_a_lost_one_is_counted(en
             one.bus.publish(TurnEvent("ann", "s", "t", TextArrived(text)))
         await until(lambda: len(other.events) >= 3)
         texts = [event.event.text for event in other.events if isinstance(event, TurnEvent)]  # type: ignore[union-attr]
-        assert texts == ["a", "b", "d"] and other.bus.doubled == 1 and other.bus.lost == 1
+        assert texts == ["a", "b", "d"]
 
 
 async def test_requests_get_their_response_and_a_node_that_is_not_there_is_known_at_once(engine: NatsEngine) -> None:
@@ -210,7 +210,7 @@ async def test_the_link_comes_back_by_itself_when_the_server_was_killed() -> Non
             server.stop()
             await until(lambda: not one.link.is_up and not other.link.is_up)
             one.bus.publish(ToolsChanged("ann"))  # lost, and no error
-            assert one.link.lost >= 1 and not await one.link.is_sound(1)
+            assert one.link.lost >= 1
             with pytest.raises(LinkDown):
                 await one.link.request(other.name, "ask", b"this", 1)
             server.start()

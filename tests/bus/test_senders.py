@@ -66,7 +66,7 @@ async def test_a_recorded_message_counts_once(engine: NatsEngine) -> None:
     async with open_two(engine.url) as (one, other), recording(engine.url) as recorder:
         await say_all(one, other, recorder)
         await recorder.replay(3)
-        await until(lambda: other.link.repeated == 3)
+        await until(lambda: other.link.signing.repeated == 3)
         one.bus.publish(DeviceChanged("ann"))
         await until(lambda: len(other.events) == 2)
         assert other.events == [ToolsChanged("ann"), DeviceChanged("ann")] and len(other.messages) == 2
@@ -78,7 +78,7 @@ async def test_a_recorded_message_changes_nothing_at_a_node_that_joins_or_follow
         for _ in range(WINDOW + 2):  # the oldest message is below the window then
             one.bus.publish(ToolsChanged("eve"))
         await until(lambda: len(recorder.recorded) == WINDOW + 2)
-        rows.nodes[ONE] = MessageSender(is_numbered=True, sent=one.link.sent)
+        rows.nodes[ONE] = MessageSender(is_numbered=True, sent=one.link.signing.sent)
         async with open_node(THIRD, engine.url, rows) as third:
             one.bus.publish(ToolsChanged(""))
             await until(lambda: other.events and third.events)
@@ -86,7 +86,7 @@ async def test_a_recorded_message_changes_nothing_at_a_node_that_joins_or_follow
                 node.bus.follow_owner("eve")
                 await node.link.flush()
             await recorder.replay(1)
-            await until(lambda: other.link.repeated == third.link.repeated == 1)
+            await until(lambda: other.link.signing.repeated == third.link.signing.repeated == 1)
             one.bus.publish(DeviceChanged("eve"))
             for node in (other, third):
                 await until(lambda node=node: len(node.events) == 2)  # type: ignore[misc] # mypy wants no default
@@ -156,7 +156,7 @@ async def test_versions_mix_while_a_node_of_the_older_one_is_there(
         await other.senders.look()
         monkeypatch.setattr(other.senders, "_plain_until", 0.0)  # the time for late messages is over
         await recorder.replay(3)
-        await until(lambda: other.link.forged == 3)
+        await until(lambda: other.link.signing.forged == 3)
         assert len(other.messages) == 3
 
 

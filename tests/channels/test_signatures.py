@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.channels.signatures import SIGNATURE_HEADER, TIME_HEADER, check_signature, sign
+from handspan.channels.webhook import SIGNATURE_HEADER, TIME_HEADER, check_signature, sign
 from handspan.core.errors import WireError
 
 SECRET, BODY, NOW = "sixteen characters", b'{"sender_id":"1"}', 1_800_000_000

@@ -8,6 +8,7 @@ import secrets
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -79,8 +80,15 @@ def main() -> int:
     with Steps(len(names)) as steps:
         for name in names:
             begun = time.monotonic()
-            with steps.step(name):
-                figures = _figures(name, options)
+            try:
+                with steps.step(name):
+                    figures = _figures(name, options)
+            except Exception:  # the other scenarios run all the same
+                steps.clear()
+                sys.stdout.write(f"{name} (seed {options.seed}) has FAILED:\n{traceback.format_exc()}\n")
+                sys.stdout.flush()
+                is_broken = True
+                continue
             steps.clear()
             sys.stdout.write(table(name, options.seed, time.monotonic() - begun, figures) + "\n\n")
             sys.stdout.flush()

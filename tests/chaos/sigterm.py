@@ -229,11 +229,11 @@ async def _tell(folder: Path, scale: Scale, seed: int) -> Story:
                 devices.is_silent = one.is_silent
                 story.rounds.append(one)
                 await one.run(client)
+                devices.is_silent = False  # people's calls run after the start, and theirs must be answered
                 await gateway.start()
                 for device in devices.all:
                     await device.ready(WAIT)
                 await people.answer(one.people)
-            devices.is_silent = False
             await until(people.all_calls_ended)
             last = [Person(f"asked-last-{place}") for place in range(scale.asked)]
             for person in last:

@@ -12,7 +12,8 @@ from handspan.gateway.clients.chat import ChatConnection
 from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
-from handspan.wire.ws_frames import Acknowledged, AnswerFrame, ResultFrame
+from handspan.wire.ws_chat_frames import AnswerFrame
+from handspan.wire.ws_frames import Acknowledged, ResultFrame
 
 pytestmark = pytest.mark.anyio
 

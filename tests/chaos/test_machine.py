@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis.stateful import invariant
 
-from handspan.gateway.clients.ws import Connection
+from handspan.gateway.ws import Connection
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Acknowledged, CallRequest

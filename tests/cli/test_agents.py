@@ -42,8 +42,8 @@ def ticks(run: Shell, name: str) -> set[str]:
         (("create", " x"), "can't be an agent's name"),
         (("edit", "reader", "--mode", "automatic"), "'reader' is from the settings: change it there (agents.reader)"),
         (("delete", "reader"), "'reader' is from the settings"),
-        (("delete", "General"), "'General' is built in and can't be removed"),
-        (("edit", "General", "--name", "Boss"), "'General' is built in and keeps its name"),
+        (("delete", "General"), "'General' is built-in and can't be removed"),
+        (("edit", "General", "--name", "Boss"), "'General' is built-in and keeps its name"),
         (("edit", "General", "--deny", "web_*", "--enable", "web_fetch"), "the deny list of the agent 'General' names"),
     ],
 )
@@ -100,7 +100,7 @@ def test_the_list_has_the_built_in_one_first_and_those_of_the_settings_too(run: 
         "description": "Keeps notes.",
     }
     assert (rows["reader"]["from"], rows["reader"]["mode"], rows["reader"]["tools"]) == ("settings", "read_only", 2)
-    assert (rows["General"]["from"], rows["General"]["tools"]) == ("built in", 16)
+    assert (rows["General"]["from"], rows["General"]["tools"]) == ("built-in", 16)
 
 
 @pytest.mark.outside

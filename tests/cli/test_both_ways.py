@@ -156,6 +156,31 @@ def test_sessions_calls_and_usage_of_a_conversation_are_there_afterwards(run: Sh
     assert json.loads(run("sessions", "--json").stdout) == []
 
 
+@pytest.mark.parametrize("has_gateway", [False, True])
+def test_sessions_are_pinned_archived_searched_and_of_a_kind(run: Shell, has_gateway: bool) -> None:
+    with serving(run) if has_gateway else contextlib.nullcontext():
+        once = json_lines(run("chat", "--json", TIME))[0]["id"]
+        chat = json_lines(run("chat", "--json", given="Say hello to the Café\n"))[0]["id"]
+
+        def listed(*options: str) -> list[str]:
+            return [one["session_id"] for one in json.loads(run("sessions", *options, "--json").stdout)]
+
+        assert listed("--kind", "one_shot") == [once] and listed("--kind", "chat") == [chat]
+        assert listed("--pinned") == listed("--archived") == []
+        assert run("sessions", "pin", chat).stdout == f"The session {chat} is pinned.\n"
+        assert listed("--pinned") == [chat]
+        assert "(pinned)" in run("sessions").stdout and "(one-shot)" in run("sessions").stdout
+        assert json.loads(run("sessions", "pin", chat, "--off", "--json").stdout)["pinned"] is False
+        assert run("sessions", "archive", once).stdout == f"The session {once} is in the archive.\n"
+        assert listed() == [chat] and listed("--archived") == [once]
+        assert run("sessions", "archive", once, "--off").stdout.endswith("not in the archive any more.\n")
+        assert chat in run("sessions", "search", "cafe", "HELL").stdout
+        messages = json.loads(run("sessions", "show", once, "--json").stdout)
+        time = next(json.loads(one["content"])["result"] for one in messages if one["role"] == "tool")
+        assert once in run("sessions", "search", "--results", time).stdout
+        assert json.loads(run("sessions", "search", '"nothing', "--json").stdout) == []
+
+
 def test_a_call_works_while_a_conversation_is_open_in_another_process(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat") as terminal:

@@ -577,12 +577,12 @@ async def test_words_that_would_steer_the_terminal_do_not(run: Shell) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.outside
-async def test_usage_is_counted_per_session_and_unknown_prices_stay_unknown(run: Shell) -> None:
+async def test_usage_is_counted_per_session_with_its_cost(run: Shell) -> None:
     async with FakeModelServer([Turn(text="one"), Turn(text="two")]) as server:
         use(run, server, "openai-chat")
         await asyncio.to_thread(run, "chat", "hi")
         done = await asyncio.to_thread(run, "chat", "--session", "last", given="hi\n/usage\n")
-    assert "gpt-5.5: 2 replies, 24 tokens in, 14 out, cost unknown" in done.stdout
+    assert "gpt-5.5: 2 replies, 24 tokens in, 14 out, cost 0.0005 USD" in done.stdout
 
 
 @pytest.mark.outside

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from handspan.cli.chat.images import draw_image
+from handspan.cli.chat.lines import LinkChanged
 from handspan.cli.chat.screen import RichScreen
 from handspan.core.events import (
     CallFinished,
@@ -21,7 +22,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import Question, waiting_note
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -159,10 +160,10 @@ async def test_the_gateway_is_away_and_comes_back() -> None:
     made = console()
     screen = RichScreen(made, made)
     screen(RoundBegan(1))
-    screen.link(False)
+    screen(LinkChanged(False))
     assert "reconnecting… 0 s" in text_of(made)
     before = text_of(made).count("reconnecting…")
-    screen.link(True)
+    screen(LinkChanged(True))
     screen(TextArrived("Here."))
     assert text_of(made).count("reconnecting…") == before
     screen(Ended("done"))
@@ -217,7 +218,7 @@ async def test_a_message_of_an_agent_is_a_line_of_its_own() -> None:
     made = console()
     screen = RichScreen(made, made)
     screen(TextArrived("half"))
-    screen.message(ChannelMessage("page", "all", "Dinner\x1b[2J [bold]is ready"))
+    screen(ChannelMessage("page", "all", "Dinner\x1b[2J [bold]is ready"))
     screen(Ended("done"))
     assert last_lines(made) == ["half", "Message on 'page': Dinner[2J [bold]is ready"]
 

@@ -376,7 +376,7 @@ def test_the_doctor_says_what_keeps_a_gateway_from_starting(run: Shell) -> None:
 
 @pytest.mark.outside
 def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
+    monkeypatch.setattr("handspan.tools.bubblewrap._PYTHON", "no-such-python")
     monkeypatch.setenv("HANDSPAN_TOOLS__SANDBOX__NETWORK", "guarded")
     folders = [f"--{name}={tmp_path / name}" for name in ("workspace", "state")]
     done = CliRunner().invoke(doctor.command, ["--json", *folders])

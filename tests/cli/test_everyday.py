@@ -374,7 +374,7 @@ def test_a_narrow_terminal_shortens_ids_and_texts_and_keeps_every_column(run: Sh
     (call,) = json.loads(run("calls", "--json").stdout)
     (session,) = json.loads(run("sessions", "--json").stdout)
     heading, row = run.on_screen("calls", "--embedded", COLUMNS="80").splitlines()[-2:]
-    assert heading.split() == ["id", "tool", "origin", "agent", "status", "at", "took"]
+    assert heading.split() == ["id", "tool", "origin", "agent", "model", "status", "at", "took"]
     assert row.startswith(f"{call['id'][:8]}… ") and " success " in row and " ms" in row and len(row) <= 80
     listed = run.on_screen("sessions", COLUMNS="60").splitlines()[-1]
     assert listed.startswith(f"{session['session_id'][:8]}…") and session["name"][:8] in listed and len(listed) <= 60

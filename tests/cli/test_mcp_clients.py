@@ -172,7 +172,9 @@ def test_tokens_for_tools_can_be_bound_to_agents(run: Shell) -> None:
     with serving(run):
         made = run("tokens", "new", "desk", "--scope", "tools", "--agent", "General")
         assert made.returncode == 0 and "/mcp with the header" in made.stderr and "handspan device" not in made.stderr
-        wrong = run("tokens", "new", "desk", "--scope", "chat", "--agent", "General")
+        made = run("tokens", "new", "desk", "--scope", "chat", "--agent", "General")
+        assert made.returncode == 0 and "/v1" in made.stderr and "handspan device" not in made.stderr
+        wrong = run("tokens", "new", "desk", "--scope", "device", "--agent", "General")
         assert wrong.returncode == 2 and "--scope tools" in wrong.stderr
 
 

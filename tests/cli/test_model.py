@@ -183,6 +183,7 @@ def test_which_says_the_model_and_why(run: Shell) -> None:
     assert json.loads(named.stdout) == {
         "model": "gemini-3-flash",
         "why": "gemini:gemini-3-flash, because it is named so.",
+        "models": [{"name": "gemini-3-flash", "state": "ready"}],
     }
     run.config('[models.near]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "llama"\n')
     only = "near (llama), because it is the only one of `models`, and the setting `model` names none.\n"

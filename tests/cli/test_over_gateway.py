@@ -352,8 +352,8 @@ def test_what_can_not_be_done_there_is_told_in_the_same_words(run: Shell) -> Non
             (("clone", "nobody", "x"), "There is no agent 'nobody'."),
             (("create", "General"), "There is an agent 'General' already"),
             (("edit", "reader", "--mode", "automatic"), "'reader' is from the settings: change it there"),
-            (("delete", "General"), "'General' is built in and can't be removed"),
-            (("edit", "General", "--name", "Boss"), "'General' is built in and keeps its name"),
+            (("delete", "General"), "'General' is built-in and can't be removed"),
+            (("edit", "General", "--name", "Boss"), "'General' is built-in and keeps its name"),
             (("edit", "General", "--deny", "web_*", "--enable", "web_fetch"), "the deny list of the agent 'General'"),
         ):
             done = run("agents", *words)

@@ -6,12 +6,13 @@ import json
 import pytest
 from msgspec import structs
 
-from handspan.cli.chat.lines import JsonLines, TerminalRenderer
+from handspan.cli.chat.lines import ChatBegan, ChatImage, ChatNote, JsonLines, LinkChanged, TerminalRenderer
 from handspan.core.events import (
     GATEWAY_STOPPED,
     CallFinished,
     CallProgress,
     CallStarted,
+    Compacted,
     Ended,
     EndReason,
     RequestQueued,
@@ -22,7 +23,7 @@ from handspan.core.events import (
     TurnFault,
 )
 from handspan.core.questions import Question, waiting_note
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_chat_frames import ChannelMessage
 
 STARTED = CallStarted("c1", "look", '{"at":"x"}')
 FINISHED = CallFinished("c1", "look", "success", 0.0123, '{"status":"success","result":1}')
@@ -98,6 +99,13 @@ def test_verbose_shows_arguments_results_and_thinking_but_not_without_end() -> N
 def test_a_retry_is_told_with_its_reason() -> None:
     queued = "(100 requests to m run already; this one waits for its turn)\n"
     assert shown(RequestQueued("m", 100)) == queued
+    assert shown(RequestQueued("m", 2, "It waits for money.")) == "(It waits for money.)\n"
+    shorter = Compacted(12_900, 6000, 7, 3, "# Goal")
+    assert shown(shorter) == (
+        "(Compacted: about 12,900 → 6,000 tokens, a summary of 3 messages; nothing is deleted.)\n"
+    )
+    free = "(Compacted: about 900 → 400 tokens, older results as one line; nothing is deleted. It failed.)\n"
+    assert shown(Compacted(900, 400, 7, note="It failed.")) == free
     assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 4 s)\n"
     assert shown(RetryComing("Look at the port.", 3.2)) == "(Look at the port; trying again in 4 s)\n"
 
@@ -133,18 +141,18 @@ def test_what_is_not_the_answer_goes_aside_when_there_is_only_one() -> None:
     for screen, told in ((io.StringIO(), "(note)\n"), (Screen(), "(session s1, agent 'A', model m)\n(note)\n")):
         out = io.StringIO()
         show = TerminalRenderer(out, screen, once=True)
-        show.begin("s1", "A", "m")
-        show.note("(note)")
+        show(ChatBegan("s1", "A", "m"))
+        show(ChatNote("(note)"))
         assert (out.getvalue(), screen.getvalue()) == ("", told)
 
 
 def test_json_lines_are_one_value_each() -> None:
     out = io.StringIO()
     show = JsonLines(out)
-    show.begin("s1", "A", "m")
+    show(ChatBegan("s1", "A", "m"))
     show(TextArrived("a\nb"))
-    show.note("note")
-    show.message(MESSAGE)
+    show(ChatNote("note"))
+    show(MESSAGE)
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         {"type": "session", "id": "s1", "agent": "A", "model": "m"},
         {"type": "text", "text": "a\nb"},
@@ -157,9 +165,9 @@ def test_a_message_of_an_agent_is_a_line_of_its_own_and_steers_nothing() -> None
     out, aside = io.StringIO(), io.StringIO()
     show = TerminalRenderer(out, aside)
     show(TextArrived("half a line"))
-    show.message(MESSAGE)
+    show(MESSAGE)
     assert out.getvalue() == "half a line\nMessage on 'page': Dinner[2J\nis ready\n"
-    TerminalRenderer(io.StringIO(), aside, once=True).message(MESSAGE)
+    TerminalRenderer(io.StringIO(), aside, once=True)(MESSAGE)
     assert aside.getvalue() == "Message on 'page': Dinner[2J\nis ready\n", "it is not the answer"
 
 
@@ -168,15 +176,15 @@ def test_the_link_and_images_are_lines_and_nothing_moves() -> None:
         (TerminalRenderer(Screen(), io.StringIO()), None),
         (JsonLines(out := io.StringIO()), '{"type":"link","up":false}\n{"type":"link","up":true}\n'),
     ):
-        show.link(False)
-        show.link(True)
-        show.image("photo.png", b"12345")
+        show(LinkChanged(False))
+        show(LinkChanged(True))
+        show(ChatImage("photo.png", b"12345"))
         with show.hold():
             show.rest()
         assert told is None or out.getvalue() == told
     plain = io.StringIO()
     renderer = TerminalRenderer(plain, io.StringIO())
-    renderer.link(False)
-    renderer.link(True)
-    renderer.image("photo.png", b"12345")
+    renderer(LinkChanged(False))
+    renderer(LinkChanged(True))
+    renderer(ChatImage("photo.png", b"12345"))
     assert plain.getvalue() == ("(the gateway is away: reconnecting…)\n(connected again)\n[image photo.png, 5 bytes]\n")

@@ -1,6 +1,7 @@
 """A conversation at a terminal that can do more than letters, as a person has it: real processes, a real terminal."""
 
 import asyncio
+import json
 import re
 import sys
 from base64 import b64encode
@@ -47,7 +48,7 @@ def test_a_conversation_from_the_first_prompt_to_the_end(run: Shell, is_served: 
             terminal.until('"timezone": "Asia/Tokyo"')
             prompt(terminal)
             terminal.say("/undo")
-            terminal.until(r"4 messages removed")
+            terminal.until(r"4 messages taken back")
             prompt(terminal)
             terminal.say("/why exec_shell")
             terminal.until(r"The agent 'General' can use 'exec_shell'")
@@ -218,17 +219,34 @@ def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) ->
     run.config(
         '[agents.blind]\ntools = ["get_current_time"]\n[models.m]\napi = "openai-chat"\nmodel = "x"\nkey = "k"\n'
     )
-    lines = ["/model", "/model nope", "/model offline", "/new blind", "/agent", TIME, "/sessions", "/model m"]
+    lines = ["/model", "/model nope", "/new blind", "/model offline", "/agent", TIME, "/sessions", "/model m"]
     done = run("chat", given="\n".join([*lines, ""]))
     assert done.returncode == 0 and done.stderr == ""
     assert "  m (x), because" in done.stdout and "there is no model 'nope'" in done.stdout
     assert "agent 'blind'" in done.stdout and "get_current_time: ok" in done.stdout and "  1  " in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("  m, because it was chosen")
+    assert done.stdout.splitlines()[-1].startswith("  m, because this chat was given it")
     assert "\n  *  blind" in done.stdout and "\n     General" in done.stdout, "/agent lists the others, too"
+    listed = json.loads(run("sessions", "--json").stdout)[0]
+    assert listed["model"] == "m", "the choice belongs to the chat"
+    assert run("chat", "--session", "last", given="/model\n").stdout.splitlines()[-1].startswith("  m, because this")
     back = run("chat", given="/model offline\nhi\n/model auto\n")
     assert "/model auto` takes that back" in back.stdout and "OPENAI_API_KEY" not in back.stdout
     assert back.stdout.splitlines()[-1].startswith("  m (x), because"), "the choice is forgotten"
     assert "chosen" not in run("model", "which").stdout
+
+
+@pytest.mark.outside
+def test_a_model_is_chosen_for_all_agents_that_name_none(run: Shell) -> None:
+    run.config('[models.m]\napi = "openai-chat"\nmodel = "x"\nkey = "k"\n')
+    assert "offline, because it was chosen" in run("model", "use", "offline").stdout
+    assert "chosen" in run("model", "which").stdout
+    assert "there is no model 'nope'" in run("model", "use", "nope").stderr
+    assert run("model", "use", "auto").stdout.startswith("m (x), because")
+    assert "chosen" not in run("model", "which").stdout
+
+
+@pytest.mark.outside
+def test_a_conversation_with_a_forced_model_keeps_it(run: Shell) -> None:
     forced = run("chat", "--model", "offline", given="/model m\n")
     assert "was begun with --model" in forced.stdout
 
@@ -274,14 +292,24 @@ async def test_every_model_reads_the_words_of_a_pipe(run: Shell) -> None:
             assert "buy milk" in sent or b64encode(b"buy milk").decode() in sent, (api, sent)
 
 
+LONG = ("/context", TIME, "/compact the time")
+
+
 @pytest.mark.outside
 def test_commands_work_in_a_pipe_too(run: Shell, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     lines = [TIME, "/export", f"/export {file}", "/sessions", "/new", "/sessions 1", "/model", "/skills", "/why", " /x"]
-    done = run("chat", given="\n".join([*lines, "/undo", "/undo", "/tools", ""]))
+    done = run(
+        "chat",
+        given="\n".join(
+            [*lines, "/undo", "/versions", "/versions 1", "/versions 7", *LONG, "/undo", "/undo", "/tools", ""]
+        ),
+    )
     assert done.returncode == 0 and done.stderr == ""
     assert f"written to {str(file)!r}" in done.stdout and '"messages"' in file.read_text()
-    assert "(/why TOOL: name a tool" in done.stdout and "2 messages removed" in done.stdout
+    assert "(/why TOOL: name a tool" in done.stdout and "2 messages taken back" in done.stdout
+    assert "history" in done.stdout and "There is no new summary" in done.stdout
+    assert "goes on with this version" in done.stdout and "(/versions NUMBER: say one" in done.stdout
     assert "summarise-file" in done.stdout and "stand-in" in done.stdout
     exported = next(Path.cwd().glob("session-*.md"))
     exported.unlink()
@@ -312,7 +340,8 @@ def test_what_only_a_terminal_needs_is_not_loaded_without_one(run: Shell) -> Non
 
 
 def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: Path) -> None:
-    from handspan.cli.chat.edits import render_diff, render_with_diff  # noqa: PLC0415 - with the rest of the chat
+    from handspan.cli.chat.edits import render_with_diff  # noqa: PLC0415 - with the rest of the chat
+    from handspan.engine.changes import render_diff  # noqa: PLC0415 - with the rest of the chat
 
     def asked(tool: str, **arguments: Json) -> Question:
         return Question("q", "approval", "c", tool, arguments, "It asks.", "o", "", "f", 5.0)
@@ -353,7 +382,7 @@ def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: 
     ],
 )
 def test_a_diff_hides_no_change_of_what_ends_a_line(tmp_path: Path, content: str, shown: str) -> None:
-    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+    from handspan.engine.changes import render_diff  # noqa: PLC0415 - with the rest of the chat
 
     (tmp_path / "gate.py").write_text("# check first\nverify()\ninstall()\n")
     arguments: dict[str, Json] = {"path": "gate.py", "content": content}
@@ -363,7 +392,7 @@ def test_a_diff_hides_no_change_of_what_ends_a_line(tmp_path: Path, content: str
 
 @pytest.mark.parametrize("there", [b"caf\xe9\n", b"x" * 300_000, b""])
 def test_a_file_that_is_replaced_and_can_not_be_shown_is_named(tmp_path: Path, there: bytes) -> None:
-    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+    from handspan.engine.changes import render_diff  # noqa: PLC0415 - with the rest of the chat
 
     (tmp_path / "ledger.csv").write_bytes(there)
     arguments: dict[str, Json] = {"path": "ledger.csv", "content": "x\n"}
@@ -373,7 +402,7 @@ def test_a_file_that_is_replaced_and_can_not_be_shown_is_named(tmp_path: Path, t
 
 
 def test_a_path_with_a_newline_makes_no_line_of_a_diff(tmp_path: Path) -> None:
-    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+    from handspan.engine.changes import render_diff  # noqa: PLC0415 - with the rest of the chat
 
     arguments: dict[str, Json] = {"path": "a\n+harmless", "content": "x\n"}
     diff = render_diff(Question("q", "approval", "c", "write_file", arguments, "?", "o", "", "f", 5.0), tmp_path)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from handspan.cli.doctor_gateway import gateway_findings
+from handspan.cli.doctor import gateway_findings
 from handspan.cli.http_request import ask
 from handspan.cli.running import ServingGateway, StateInUse, announce, claim_state, find_running, write_ready
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.serving.server import Server
 from tests.gateway.small_gateway import SmallGateway

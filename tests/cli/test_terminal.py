@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from handspan.cli import terminal_questions
-from handspan.cli.device.log import DeviceLines
+from handspan.cli.device.log import DeviceLog
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.values import JsonObject
@@ -148,7 +148,7 @@ async def test_the_question_says_which_agent_asks_and_shows_what_is_invisible() 
 
 def test_log_lines_wait_while_the_person_is_asked() -> None:
     out = io.StringIO()
-    log = DeviceLines(out)
+    log = DeviceLog(out)
     with log.hold_back():
         log.note("one")
         with log.hold_back():

@@ -4,8 +4,9 @@ from typing import Any
 
 from handspan.client.chat_state import ChatState
 from handspan.core.events import Ended, Event
-from handspan.wire.ws_frames import ErrorFrame, EventFrame, MessageAccepted, Regenerate, Say
-from handspan.wire.ws_frames import QuestionFrame as QuestionFrame
+from handspan.wire.ws_chat_frames import EventFrame, MessageAccepted, Regenerate, Say
+from handspan.wire.ws_chat_frames import QuestionFrame as QuestionFrame
+from handspan.wire.ws_frames import ErrorFrame
 
 EVENTS = frozenset(("events", "resume"))
 

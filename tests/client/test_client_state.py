@@ -20,26 +20,21 @@ from handspan.client.tools import ClientTools
 from handspan.core.events import Ended
 from handspan.core.values import Json
 from handspan.wire.ws import encode
+from handspan.wire.ws_chat_frames import Abort, AnswerFrame, EventFrame, MessageAccepted, Regenerate, Say
 from handspan.wire.ws_frames import (
-    Abort,
-    AnswerFrame,
     CallRequest,
     Connect,
     Connected,
     ErrorFrame,
-    EventFrame,
     FailureFrame,
     GetRegisteredTools,
-    MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
     ProgressFrame,
-    Regenerate,
     RegisteredTools,
     RegisterTools,
     RejectedTool,
     ResultFrame,
-    Say,
     ToolsRegistered,
 )
 
@@ -80,31 +75,31 @@ def test_a_call_that_can_not_begin_in_time_is_answered_busy_with_who_is_in_its_w
     one = peer()
     one.receive(CallRequest("c1", "pay", {}), NOW)
     assert one.receive(CallRequest("c2", "look", {}, 500), NOW) == [SetTimeout("c2", 0.5)]
-    (answer,) = frames(one.expire_call("c2", NOW))
+    (answer,) = frames(one.calls.expire_call("c2", NOW))
     assert isinstance(answer, FailureFrame)
     assert (answer.id, answer.code) == ("c2", "busy")
     assert answer.error == "Tool 'look' could not begin within 0.5 s: this device is still busy with 'pay'."
-    assert one.expire_call("c2", NOW) == []
+    assert one.calls.expire_call("c2", NOW) == []
 
 
 def test_a_call_that_takes_too_long_is_stopped_answered_once_and_keeps_its_place_until_it_ends() -> None:
     one = peer()
     one.receive(CallRequest("c1", "pay", {}, 500), NOW)
-    stop, keep, send = one.expire_call("c1", NOW)
+    stop, keep, send = one.calls.expire_call("c1", NOW)
     assert (stop, keep) == (StopCall("c1", "timeout"), SaveState())
     assert send == SendFrame(FailureFrame(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
     assert one.receive(CallRequest("c2", "pay", {}), NOW) == [SetTimeout("c2", 20.0)]
-    actions = one.finish_call("c1", ResultFrame(id="c1", output="late"), NOW)
+    actions = one.calls.finish_call("c1", ResultFrame(id="c1", output="late"), NOW)
     assert [type(action) for action in actions] == [RunCall]
 
 
 def test_progress_lets_the_time_begin_anew() -> None:
     one = peer()
     one.receive(CallRequest("c1", "pay", {}, 500), NOW)
-    assert one.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1)), SetTimeout("c1", 20.0)]
+    assert one.calls.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1)), SetTimeout("c1", 20.0)]
     one.drop_link([])
-    assert one.report_progress("c1", 2) == []
-    assert one.report_progress("c9", 2) == []
+    assert one.calls.report_progress("c1", 2) == []
+    assert one.calls.report_progress("c9", 2) == []
 
 
 def test_what_must_not_run_twice_is_recorded_first() -> None:
@@ -117,7 +112,7 @@ def test_an_answer_is_kept_before_it_is_sent() -> None:
     one = peer()
     one.receive(CallRequest("c1", "pay", {}), NOW)
     answer = ResultFrame(id="c1", output="paid")
-    assert one.finish_call("c1", answer, NOW)[:2] == [SaveState(), SendFrame(answer)]
+    assert one.calls.finish_call("c1", answer, NOW)[:2] == [SaveState(), SendFrame(answer)]
 
 
 def test_an_answer_waits_for_the_gateways_greeting_on_a_new_link() -> None:
@@ -126,7 +121,7 @@ def test_an_answer_waits_for_the_gateways_greeting_on_a_new_link() -> None:
     one.drop_link([])
     one.open_link()
     answer = ResultFrame(id="c1", output="paid")
-    assert one.finish_call("c1", answer, NOW) == [SaveState()]
+    assert one.calls.finish_call("c1", answer, NOW) == [SaveState()]
     greeted = one.receive(Connected(1, "hello", CAN, None, "", "t1", 60000, True), NOW)
     assert frames(greeted) == [answer]
 
@@ -173,7 +168,7 @@ def test_an_answer_of_a_person_waits_until_it_is_asked_for_again() -> None:
     one = peer()
     one.receive(PermissionRequest("q1", "c1", "pay", "money", 1000), NOW)
     one.drop_link([])
-    assert one.answer_permission("q1", "allow", "") == []
+    assert one.calls.answer_permission("q1", "allow", "") == []
     one.open_link()
     one.receive(Connected(1, "hello", CAN, None, "", "t1", 60000, True), NOW)
     again = one.receive(PermissionRequest("q1", "c1", "pay", "money", 1000), NOW)
@@ -189,7 +184,7 @@ def test_a_tool_without_a_limit_of_time_is_not_watched() -> None:
 
     one = peer(tools)
     assert [type(action) for action in one.receive(CallRequest("c1", "wait", {}), NOW)] == [RunCall]
-    assert one.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1))]
+    assert one.calls.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1))]
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -206,7 +201,7 @@ def test_a_tool_that_is_new_is_offered_when_there_is_a_link(is_open: bool) -> No
 def test_a_call_that_was_stopped_does_not_run_again() -> None:
     one = peer()
     one.receive(CallRequest("c1", "pay", {}), NOW)
-    one.finish_call("c1", None, NOW)
+    one.calls.finish_call("c1", None, NOW)
     assert one.receive(CallRequest("c1", "pay", {}, None, True), NOW) == []
 
 

@@ -133,8 +133,8 @@ def test_it_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> Non
     memory = kept.open(NOW)
     memory.resume_token = "secret"
     memory.start("c1", NOW)
-    kept.write(memory.version, memory.encode(), True)
-    kept.write(memory.version, memory.encode(), False)
+    kept.write(memory.version, memory.encode(), is_synced=True)
+    kept.write(memory.version, memory.encode(), is_synced=False)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(path.parent).st_mode) == 0o700
     kept.close()
@@ -146,8 +146,8 @@ def test_it_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> Non
 def test_an_older_version_never_replaces_a_newer_one(tmp_path: Path) -> None:
     kept = StateFile(tmp_path / "state")
     kept.open(NOW)
-    kept.write(2, b"new", False)
-    kept.write(1, b"old", False)
+    kept.write(2, b"new", is_synced=False)
+    kept.write(1, b"old", is_synced=False)
     assert (tmp_path / "state").read_bytes() == b"new"
     kept.close()
 
@@ -156,7 +156,10 @@ def test_writers_do_not_get_into_each_others_way(tmp_path: Path) -> None:
     kept = StateFile(tmp_path / "state")
     kept.open(NOW)
     texts = [msgspec.json.encode({"n": number, "fill": "x" * 10_000}) for number in range(20)]
-    threads = [threading.Thread(target=kept.write, args=(number, text, False)) for number, text in enumerate(texts)]
+    threads = [
+        threading.Thread(target=kept.write, args=(number, text), kwargs={"is_synced": False})
+        for number, text in enumerate(texts)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

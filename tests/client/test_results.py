@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from handspan.client.address import Address
+from handspan.client.address import Address, GatewayPlace
 from handspan.client.fast_results import encode_plain
 from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult
 from handspan.client.upload import upload
@@ -230,22 +230,22 @@ def place(status: int, text: bytes) -> Iterator[tuple[Address, list[tuple[str, d
 
 def test_an_upload_without_a_server_is_a_network_error() -> None:
     with pytest.raises(ToolError, match="could not be uploaded") as caught:
-        upload(Address("http://127.0.0.1:1"), "", b"x", "text/plain", "")
+        upload(GatewayPlace(Address("http://127.0.0.1:1"), ""), b"x", "text/plain", "")
     assert caught.value.code == "network_error"
 
 
 def test_a_refusal_is_told_in_the_gateways_words_without_the_token() -> None:
     with place(413, b'{"error": "too large"}') as (address, _), pytest.raises(ToolError, match="too large") as caught:
-        upload(address, "secret", b"x", "text/plain", "")
+        upload(GatewayPlace(address, "secret"), b"x", "text/plain", "")
     assert "secret" not in str(caught.value)
     with place(200, b"<html>") as (address, _), pytest.raises(ToolError, match="is it a gateway"):
-        upload(address, "", b"x", "text/plain", "")
+        upload(GatewayPlace(address, ""), b"x", "text/plain", "")
 
 
 def test_bytes_go_to_the_gateway_with_the_token_type_and_name() -> None:
     stored = {"id": "a9", "size": 3, "media_type": "image/png", "name": "a b.png"}
     with place(201, msgspec.json.encode(stored)) as (address, taken):
-        assert upload(address, "secret", b"abc", "image/png", "a b.png") == "a9"
+        assert upload(GatewayPlace(address, "secret"), b"abc", "image/png", "a b.png") == "a9"
     ((path, headers, body),) = taken
     assert (path, body) == ("/hands/api/artifacts?name=a+b.png", b"abc")
     assert (headers["Authorization"], headers["Content-Type"]) == ("Bearer secret", "image/png")

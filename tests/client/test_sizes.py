@@ -10,16 +10,19 @@ import msgspec
 import pytest
 
 from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, PermissionQuestion, ToolCallResult
+from handspan.client.actions import SaveState
 from handspan.client.builder import Callbacks
+from handspan.client.call_state import ClientCalls, LinkTerms
 from handspan.client.calls import CallRunner
 from handspan.client.memory import CallMemory
 from handspan.client.results import ResultEncoder
 from handspan.client.sizes import MAX_TEXT, fits, shorten, shorten_error
-from handspan.client.threads import CallThreads
+from handspan.client.steps import StepQueue
 from handspan.client.tools import ClientTools
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.results import Failure, Success
+from handspan.core.threads import CallThreads
 from handspan.testing import running_gateway
 from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame, WireLimits
 from tests.client.gate import ALL, CHAT, Gate, GateLink, gate
@@ -287,31 +290,6 @@ async def test_a_saved_answer_that_does_not_fit_is_uploaded(tmp_path: Path) -> N
     assert [one.artifact.size if one.artifact else len(one.data) for one in seen.attachments] == [6000, 3, 5000]
 
 
-class _Listener:
-    """Gets the answers that were made smaller."""
-
-    capabilities = frozenset(ALL)
-    limits = WireLimits(message_bytes=4096)
-
-    def __init__(self) -> None:
-        self.answers: asyncio.Queue[ResultFrame | FailureFrame] = asyncio.Queue()
-
-    def replace_answer(self, answer: ResultFrame | FailureFrame) -> None:
-        self.answers.put_nowait(answer)
-
-    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
-        raise AssertionError("nothing runs")
-
-    def report_progress(self, call_id: str, value: Any) -> None:
-        raise AssertionError("nothing runs")
-
-    def expire_call(self, call_id: str) -> None:
-        raise AssertionError("nothing runs")
-
-    def answer_permission(self, question_id: str, decision: Any, how_to_enable: str) -> None:
-        raise AssertionError("no question is open")
-
-
 async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() -> None:
     may_end, uploads = asyncio.Event(), 0
 
@@ -321,17 +299,28 @@ async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() ->
         await may_end.wait()
         return "a1"
 
-    listener, threads = _Listener(), CallThreads()
-    running = CallRunner(ClientTools(), ResultEncoder(upload), threads, None, listener)
-    running.open()
+    done: asyncio.Queue[Any] = asyncio.Queue()
+
+    def note(step: Any) -> bool:
+        done.put_nowait(step)
+        return True
+
+    async def never(step: Any) -> None:
+        raise AssertionError("every step is done at once")
+
+    answer, memory, threads = ResultFrame(id="c1", output="x" * 5000), CallMemory(is_saved=False), CallThreads()
+    memory.answer(answer, 0.0)
+    link = LinkTerms(is_connected=True, capabilities=frozenset(ALL), limits=WireLimits(message_bytes=4096))
+    calls = ClientCalls(ClientTools(), memory, 1, link)
+    running = CallRunner(ClientTools(), ResultEncoder(upload), threads, calls, steps=StepQueue(note, never))
     for _ in range(3):
-        running.shrink(ResultFrame(id="c1", output="x" * 5000))
+        running.shrink(answer)
         await asyncio.sleep(0)
     may_end.set()
-    small = await asyncio.wait_for(listener.answers.get(), 60)
+    save, send = [await asyncio.wait_for(done.get(), 60) for _ in range(2)]
     await running.close()
     threads.close()
-    assert (uploads, listener.answers.empty(), fits(small, listener.limits)) == (1, True, True)
+    assert (uploads, done.empty(), save, fits(send.frame, link.limits)) == (1, True, SaveState(), True)
 
 
 # What is said.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from websockets.frames import Opcode
 
+from handspan.client.address import Address, GatewayPlace
 from handspan.client.errors import NotOpened
 from handspan.client.fast_socket import FastSocket
 from handspan.client.socket import ClientSocket, open_socket
@@ -24,6 +25,11 @@ def kind(request: pytest.FixtureRequest) -> type[ClientSocket]:
     """Both kinds of connections."""
     kind: type[ClientSocket] = request.param
     return kind
+
+
+def place(url: str, token: str, tls: ssl.SSLContext | None = None) -> GatewayPlace:
+    """Where the gateway of a test is."""
+    return GatewayPlace(Address(url), token, tls)
 
 
 class Listener:
@@ -49,7 +55,7 @@ class Listener:
 
 
 async def opened(there: RawServer, kind: type[ClientSocket], *more: bytes) -> tuple[ClientSocket, RawLink]:
-    opening = asyncio.create_task(open_socket(there.url, "secret", True, None, kind))
+    opening = asyncio.create_task(open_socket(there.url, place(there.url, "secret"), kind))
     link = await there.link()
     await link.accept(*more)
     return await opening, link
@@ -79,7 +85,7 @@ async def over(socket: ClientSocket) -> None:
 @pytest.mark.parametrize("body", [b"", b"no: you are not welcome\r\n\r\nnot at all"])
 async def test_a_refusal_is_read_with_its_body(kind: type[ClientSocket], body: bytes) -> None:
     async with raw_server() as there:
-        opening = asyncio.create_task(open_socket(there.url, "secret", True, None, kind))
+        opening = asyncio.create_task(open_socket(there.url, place(there.url, "secret"), kind))
         link = await there.link()
         head = await link.hear_request()
         assert "Authorization: Bearer secret" in head
@@ -94,7 +100,7 @@ async def test_a_refusal_is_read_with_its_body(kind: type[ClientSocket], body: b
 async def test_who_hangs_up_or_speaks_another_language_is_no_gateway(kind: type[ClientSocket]) -> None:
     async with raw_server() as there:
         for words in (b"", b"SSH-2.0-OpenSSH_9.6\r\n\r\n"):
-            opening = asyncio.create_task(open_socket(there.url, "", True, None, kind))
+            opening = asyncio.create_task(open_socket(there.url, place(there.url, ""), kind))
             link = await there.link()
             assert "Authorization" not in await link.hear_request()
             await link.say(words)
@@ -120,7 +126,7 @@ async def test_what_comes_with_the_handshake_is_heard_even_when_a_goodbye_comes_
 
 async def test_a_handshake_in_single_bytes_is_one(kind: type[ClientSocket]) -> None:
     async with raw_server() as there:
-        opening = asyncio.create_task(open_socket(there.url, "", True, None, kind))
+        opening = asyncio.create_task(open_socket(there.url, place(there.url, ""), kind))
         link = await there.link()
         await link.accept_in_pieces(frame(b"first"), frame(b"s" * 300))
         socket, listener = await asyncio.wait_for(opening, SECONDS), Listener()
@@ -148,9 +154,9 @@ async def test_over_tls_it_is_the_same(kind: type[ClientSocket], certificate: tu
     serving.load_cert_chain(*certificate)
     async with raw_server(serving) as there:
         with pytest.raises(NotOpened, match="certificate"):
-            await open_socket(there.url, "", True, None, kind)
+            await open_socket(there.url, place(there.url, ""), kind)
         trusting = ssl.create_default_context(cafile=str(certificate[0]))
-        opening = asyncio.create_task(open_socket(there.url, "", True, trusting, kind))
+        opening = asyncio.create_task(open_socket(there.url, place(there.url, "", trusting), kind))
         link = await there.link()
         await link.accept(frame(b"hello"))
         socket, listener = await asyncio.wait_for(opening, SECONDS), Listener()

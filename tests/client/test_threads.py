@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from handspan.client.threads import CallThreads
+from handspan.core.threads import CallThreads
 
 pytestmark = pytest.mark.anyio
 

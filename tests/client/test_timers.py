@@ -1,16 +1,12 @@
 """The timers of calls."""
 
 import asyncio
-from typing import TypeAlias
 
 import pytest
 
-from handspan.client.fast_timers import SharedTimer
 from handspan.client.timers import CallTimers
 
-Timers: TypeAlias = type[CallTimers | SharedTimer]
-
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", [CallTimers, SharedTimer])]
+pytestmark = pytest.mark.anyio
 
 FAR = 1000.0
 
@@ -18,10 +14,9 @@ FAR = 1000.0
 class ExpiredIds:
     """Whose time is up, in order."""
 
-    def __init__(self, kind: Timers) -> None:
+    def __init__(self) -> None:
         self.calls: list[str] = []
-        self.timers = kind(self._ring)
-        self.timers.open(asyncio.get_running_loop())
+        self.timers = CallTimers(self._ring)
         self._news = asyncio.Event()
         self.then_clear = ""
 
@@ -38,8 +33,8 @@ class ExpiredIds:
         return self.calls
 
 
-async def test_the_sooner_ones_ring_first_whenever_they_were_set(kind: Timers) -> None:
-    rung = ExpiredIds(kind)
+async def test_the_sooner_ones_ring_first_whenever_they_were_set() -> None:
+    rung = ExpiredIds()
     rung.timers.set("far", FAR)
     rung.timers.set("second", 0.02)
     rung.timers.set("first", 0.01)
@@ -47,8 +42,8 @@ async def test_the_sooner_ones_ring_first_whenever_they_were_set(kind: Timers) -
     rung.timers.close()
 
 
-async def test_what_is_cleared_or_set_anew_does_not_ring(kind: Timers) -> None:
-    rung = ExpiredIds(kind)
+async def test_what_is_cleared_or_set_anew_does_not_ring() -> None:
+    rung = ExpiredIds()
     rung.timers.set("cleared", 0.001)
     rung.timers.set("moved", 0.001)
     rung.timers.set("last", 0.02)
@@ -62,10 +57,8 @@ async def test_what_is_cleared_or_set_anew_does_not_ring(kind: Timers) -> None:
     assert rung.timers.ends_at("moved") is None
 
 
-async def test_one_that_ends_by_what_another_ones_end_caused_does_not_ring(
-    kind: Timers,
-) -> None:
-    rung = ExpiredIds(kind)
+async def test_one_that_ends_by_what_another_ones_end_caused_does_not_ring() -> None:
+    rung = ExpiredIds()
     rung.then_clear = "b"
     rung.timers.set("a", 0.001)
     rung.timers.set("b", 0.001)

@@ -16,7 +16,7 @@ from handspan.client import (
     PermissionQuestion,
     ToolSpec,
 )
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.context import ToolContext
 from handspan.core.errors import InvalidAnswer
 from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived

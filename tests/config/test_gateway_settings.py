@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from handspan.config.gateway_settings import GatewaySettings, RemoteLimits
 from handspan.config.load import load_settings
-from handspan.config.settings import GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
 from handspan.wire.ws_frames import WireLimits
 

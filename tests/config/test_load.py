@@ -8,7 +8,8 @@ import pytest
 
 from handspan.config.check import RawText
 from handspan.config.load import find_file, load_settings
-from handspan.config.settings import AgentSettings, HookSettings, McpServer, ModelPrice, ModelSettings, Settings
+from handspan.config.settings import AgentSettings, HookSettings, ModelPrice, ModelSettings, Settings
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 

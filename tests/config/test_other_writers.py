@@ -14,7 +14,7 @@ from handspan.config import other_writers
 from handspan.config.load import load_settings
 from handspan.config.mcp_file import write_server
 from handspan.config.other_writers import find_other_writer
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError
 
 OTHER = 54321

@@ -19,7 +19,7 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from handspan.config.settings import McpOauth, UrlPolicy
+from handspan.config.tool_settings import McpOauth, UrlPolicy
 from handspan.core.calls import new_call_id
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.principals import OPERATOR
@@ -27,7 +27,7 @@ from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.bearer import LoginAuth
 from handspan.sources.mcp.logins.files import StoredLogin
 from handspan.sources.mcp.logins.login import Redirected, ScopeMissing
-from handspan.sources.mcp.logins.oauth import log_in
+from handspan.sources.mcp.logins.oauth import LoginFlow
 from handspan.sources.mcp.sdk import open_http_link
 from handspan.store.artifacts import FolderArtifacts
 
@@ -168,7 +168,7 @@ async def log_in_and_call(scenario: str, url: str) -> None:
 
     async def widen(missing: ScopeMissing) -> None:
         nonlocal login
-        login = await log_in(url, guard, str(_REDIRECT), login, _show, _forget, client, missing.scope)
+        login = await _log_in(url, guard, client, login, missing.scope)
         auth.take(login)
 
     for _ in range(_MAX_LOGINS):
@@ -178,7 +178,12 @@ async def log_in_and_call(scenario: str, url: str) -> None:
         except Exception:  # whatever a refused link makes of it
             if not auth.is_refused:
                 raise
-        login = await log_in(url, guard, str(_REDIRECT), login, _show, _forget, client, auth.missing_scope)
+        login = await _log_in(url, guard, client, login, auth.missing_scope)
+
+
+async def _log_in(url: str, guard: NetGuard, client: McpOauth, known: StoredLogin | None, scope: str) -> StoredLogin:
+    flow = LoginFlow(url, str(_REDIRECT), client, known, show=_show, save=_forget, scope=scope)
+    return await flow.run(guard)
 
 
 async def _show(address: str, state: str) -> Redirected:
@@ -200,7 +205,7 @@ async def _call_twice(
     url: str, guard: NetGuard, auth: httpx2.Auth, widen: Callable[[ScopeMissing], Awaitable[None]] = _give_up
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with open_http_link("suite", url, {}, guard, _SECONDS, auth) as link:
+        async with open_http_link("suite", url, {}, guard, seconds=_SECONDS, auth=auth) as link:
             for _ in range(2):
                 for tool in (await link.offer(1000)).tools:
                     try:

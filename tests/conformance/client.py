@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from handspan.config.settings import McpServer, Settings, ToolSettings
+from handspan.config.settings import Settings
+from handspan.config.tool_settings import McpServer, ToolSettings
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Success

@@ -12,7 +12,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.principals import Origin

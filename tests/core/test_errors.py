@@ -59,6 +59,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     below = {
         "StoreError": ToolError,
         "NotYours": ToolError,
+        "SessionDeleted": ToolError,
         "TakenOver": ToolError,
         "NameTaken": errors.DefinitionError,
     }

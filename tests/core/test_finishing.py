@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from handspan.core.finishing import finish
+from handspan.core.tasks import finish
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio

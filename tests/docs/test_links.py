@@ -38,7 +38,13 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in HEADLINE.findall(text)}
 
 
-@pytest.mark.parametrize("page", ["AGENTS.md", "ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("AGENTS.md", "ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"),
+        *("docs/calls_inside.md", "docs/code_map.md", "docs/nodes_inside.md", "docs/speed_inside.md"),
+    ],
+)
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     missing = sorted({path for path in named_files((ROOT / page).read_text(encoding="utf-8")) if not exists(path)})
     assert not missing

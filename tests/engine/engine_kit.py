@@ -16,9 +16,10 @@ from handspan.core.tool import Tool
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
-from handspan.engine.ledger import MemoryLedger
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry, RegistryRules
+from tests.memory_ledger import MemoryLedger
+from tests.open_questions import OpenQuestions
 from tests.stores import open_artifacts
 from tests.waiting import WAIT
 
@@ -30,7 +31,8 @@ class EngineKit:
         self.registry = Registry(rules)
         self.ledger = MemoryLedger()
         self.artifacts = open_artifacts(folder / "artifacts")
-        self.engine = Engine(**{"artifacts": self.artifacts, "workspace": folder, "ledger": self.ledger, **engine})
+        parts = {"artifacts": self.artifacts, "workspace": folder, "ledger": self.ledger, "questions": OpenQuestions()}
+        self.engine = Engine(**{**parts, **engine})
 
     def add(self, function: AnyFunction | Tool, origin: Origin = BUILTIN, **about: Any) -> Entry:
         """Register a tool, or a function as one."""
@@ -95,6 +97,16 @@ async def outcome_of(tasks: Iterable["asyncio.Task[Any]"]) -> list[Any]:
     """What became of the tasks, exceptions included."""
     async with asyncio.timeout(WAIT):
         return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def call_all(engine: Engine, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
+    """Run several calls at the same time. Return their results in the order of the calls, when each has one."""
+    tasks = [asyncio.create_task(engine.call(call, caller)) for call in calls]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except asyncio.CancelledError:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def left_behind() -> list["asyncio.Task[Any]"]:

@@ -4,10 +4,11 @@ import pytest
 
 from handspan.core.agents import Agent, Mode
 from handspan.core.questions import Answer
-from handspan.engine.questions import OpenQuestions, RuleAnswers
+from handspan.engine.questions import RuleAnswers
 from handspan.tools.ask import AskUser
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of
+from tests.open_questions import OpenQuestions
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

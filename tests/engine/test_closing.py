@@ -17,9 +17,9 @@ from handspan.core.store import NowOrLater
 from handspan.core.tool import Handling, ToolSpec
 from handspan.core.values import Arguments
 from handspan.engine.concurrency import SlotsByOrigin
-from handspan.engine.ledger import MemoryLedger
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, soon
+from tests.memory_ledger import MemoryLedger
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio

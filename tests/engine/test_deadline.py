@@ -12,13 +12,14 @@ import anyio
 import pytest
 
 from handspan.engine.deadline import (
+    GRACE,
     CancelledItself,
+    DeadlineReached,
     Reaper,
-    Unpaused,
+    Wait,
     continue_with_deadline,
     run_with_deadline,
 )
-from handspan.engine.wait import GRACE, DeadlineReached
 from tests.engine.engine_kit import left_behind
 from tests.waiting import WAIT, until
 
@@ -35,8 +36,8 @@ async def run(
     coroutine: Steps, seconds: float | None = LONG, *, grace: float = LONG, reaper: Reaper | None = None
 ) -> Any:
     """Begin a coroutine that suspends, as the engine does, and run it on, with a deadline."""
-    wanted = coroutine.send(None)
-    return await continue_with_deadline(coroutine, wanted, seconds, reaper or Reaper(), Unpaused(), grace=grace)
+    wanted, reaper = coroutine.send(None), reaper or Reaper()
+    return await continue_with_deadline(coroutine, wanted, Wait(wanted, seconds, reaper.alarm, grace), reaper)
 
 
 def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asyncio.Task[Any]":
@@ -287,7 +288,7 @@ async def test_the_time_is_up_for_a_tool_that(tool: MakeSteps) -> None:
 async def test_after_the_deadline_and_its_grace_the_reaper_closes_a_tool_that(tool: MakeSteps) -> None:
     reaper = Reaper()
     assert (await reach_deadline(tool(), grace=SHORT, reaper=reaper)).stuck
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
+    assert (reaper.reaped, len(reaper.unclosable)) == (1, 0)
 
 
 async def test_at_the_deadline_the_coroutine_is_cancelled() -> None:
@@ -370,9 +371,9 @@ async def test_one_that_refuses_even_to_be_closed_is_counted_as_stuck_and_hurts_
 
     reaper = Reaper()
     assert (await reach_deadline(tool(), grace=SHORT, reaper=reaper)).stuck
-    assert (reaper.reaped, reaper.stuck) == (1, 1)
+    assert (reaper.reaped, len(reaper.unclosable)) == (1, 1)
     may_end = True
-    for coroutine in reaper._unclosable:
+    for coroutine in reaper.unclosable:
         coroutine.close()  # so that nothing is left for the garbage collector to complain about
 
 
@@ -451,6 +452,16 @@ async def test_a_subtask_that_answers_its_cancellation_with_a_value_is_heard_as_
             return str(await asyncio.create_task(answer_its_cancellation()))
 
     assert await run(tool()) == "too late"
+
+
+async def test_a_timeout_inside_that_a_subtask_answers_with_a_value_leaves_no_trace() -> None:
+    async def tool() -> str:
+        async with asyncio.timeout(0.005):
+            heard = str(await asyncio.create_task(answer_its_cancellation()))
+        await asyncio.sleep(3 * SHORT)
+        return heard
+
+    assert await run(tool(), grace=SHORT) == "too late"
 
 
 async def test_a_task_group_inside_works_and_is_drained_at_the_deadline() -> None:
@@ -586,7 +597,7 @@ async def test_a_nested_coroutine_that_can_not_be_stopped_goes_down_with_the_out
         await run(swallow(lambda: asyncio.sleep(0.001)), reaper=reaper)
 
     assert (await reach_deadline(outer(), grace=SHORT, reaper=reaper)).stuck
-    assert (reaper.reaped, reaper.stuck) == (2, 0)
+    assert (reaper.reaped, len(reaper.unclosable)) == (2, 0)
 
 
 # Things that can't be awaited.
@@ -671,7 +682,7 @@ async def test_the_caller_is_cancelled_with_a_tool_that(tool: MakeSteps) -> None
 async def test_the_caller_is_cancelled_and_the_reaper_closes_a_tool_that(tool: MakeSteps) -> None:
     reaper = Reaper()
     await cancel(await begun(tool(), None, grace=SHORT, reaper=reaper))
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
+    assert (reaper.reaped, len(reaper.unclosable)) == (1, 0)
 
 
 async def test_a_cancelled_caller_is_cancelled_after_the_cleanup() -> None:
@@ -782,14 +793,15 @@ async def test_the_grace_time_is_short_enough_for_a_person_and_long_enough_for_a
     assert 0.5 <= GRACE <= 5
 
 
-async def test_no_timer_is_left_when_the_coroutine_ends_early() -> None:
-    loop = asyncio.get_running_loop()
+async def test_no_timer_but_that_of_the_alarm_is_left_when_the_coroutine_ends_early() -> None:
+    loop, reaper = asyncio.get_running_loop(), Reaper()
     before = len(loop._scheduled)  # type: ignore[attr-defined]  # the only way to see timers
 
     async def tool() -> None:
         await asyncio.sleep(0)
 
-    await run(tool(), LONG)
+    await run(tool(), LONG, reaper=reaper)
+    reaper.alarm.close()
     alive = [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]  # as above
     assert len(alive) <= before
 
@@ -991,3 +1003,13 @@ async def test_a_plain_future_that_is_yielded_and_not_awaited_is_waited_for_all_
     task = await begun(tool())
     future.set_result("there")
     assert await end_of(task) == "there"
+
+
+async def test_a_tool_that_cancels_its_own_task_in_its_first_step_cancels_the_caller() -> None:
+    async def cancels_its_task() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await asyncio.sleep(0)
+
+    assert await end_of(running(cancels_its_task())) is asyncio.CancelledError

@@ -18,12 +18,12 @@ from handspan.core.tool import READ_ONLY
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
-from handspan.engine.ledger import MemoryLedger
 from handspan.engine.questions import RuleAnswers
 from handspan.engine.runner import Started
 from handspan.store.artifacts import FolderArtifacts
 from tests.engine.conftest import MakeKit
-from tests.engine.engine_kit import EngineKit, outcome_of, soon
+from tests.engine.engine_kit import EngineKit, call_all, outcome_of, soon
+from tests.memory_ledger import MemoryLedger
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -431,7 +431,7 @@ async def test_results_come_in_the_order_of_the_calls_whoever_is_first(kit: Engi
 
     kit.add(wait)
     batch = [ToolCall("wait", {"number": number}, new_call_id()) for number in range(10)]
-    results = await asyncio.wait_for(kit.engine.call_all(batch, kit.caller()), WAIT)
+    results = await asyncio.wait_for(call_all(kit.engine, batch, kit.caller()), WAIT)
     assert [result.value for result in results if isinstance(result, Success)] == list(range(10))
     assert done != list(range(10))
 
@@ -444,7 +444,7 @@ async def test_calls_run_side_by_side(kit: EngineKit) -> None:
         return "met"
 
     kit.add(meet)
-    results = await asyncio.wait_for(kit.engine.call_all(calls("meet", "meet", "meet"), kit.caller()), WAIT)
+    results = await asyncio.wait_for(call_all(kit.engine, calls("meet", "meet", "meet"), kit.caller()), WAIT)
     assert [result.value for result in results if isinstance(result, Success)] == ["met"] * 3
 
 
@@ -468,7 +468,7 @@ async def test_a_crash_in_one_call_does_not_touch_its_neighbours(kit: EngineKit)
     kit.add(hang, timeout=0.01)
     kit.add(fine)
     results = await asyncio.wait_for(
-        kit.engine.call_all(calls("crash", "fine", "cancel", "unknown", "hang", "fine"), kit.caller()), WAIT
+        call_all(kit.engine, calls("crash", "fine", "cancel", "unknown", "hang", "fine"), kit.caller()), WAIT
     )
     shown = [result.value if isinstance(result, Success) else getattr(result, "code", None) for result in results]
     assert shown == ["execution_failed", "fine", "cancelled", "tool_not_found", "timeout", "fine"]
@@ -487,7 +487,7 @@ async def test_cancelling_the_batch_cancels_and_drains_all(kit: EngineKit, monke
             closed.append("closed")
 
     kit.add(slow)
-    task = asyncio.create_task(kit.engine.call_all(calls("slow", "slow", "slow"), kit.caller()))
+    task = asyncio.create_task(call_all(kit.engine, calls("slow", "slow", "slow"), kit.caller()))
     for _ in range(3):
         await asyncio.wait_for(begun.acquire(), WAIT)
     task.cancel()
@@ -500,7 +500,7 @@ async def test_cancelling_the_batch_cancels_and_drains_all(kit: EngineKit, monke
 
 
 async def test_no_calls_give_no_results(kit: EngineKit) -> None:
-    assert await kit.engine.call_all([], kit.caller()) == []
+    assert await call_all(kit.engine, [], kit.caller()) == []
 
 
 async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_kit: MakeKit) -> None:
@@ -515,7 +515,7 @@ async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_kit: Mak
         running -= 1
 
     kit.add(work)
-    await asyncio.wait_for(kit.engine.call_all(calls(*["work"] * 12), kit.caller()), WAIT)
+    await asyncio.wait_for(call_all(kit.engine, calls(*["work"] * 12), kit.caller()), WAIT)
     assert (most, running) == (3, 0)
     assert len(kit.journal()) == 12
 
@@ -536,10 +536,10 @@ async def test_begin_goes_as_far_as_started_and_touches_no_tool(kit: EngineKit) 
     kit.ledger.finish(started.record, Failure("cancelled", "not run"))
 
 
-async def test_an_engine_needs_no_more_than_a_place_for_artifacts_and_a_workspace(tmp_path: Path) -> None:
+async def test_an_engine_needs_no_more_than_a_ledger_a_place_for_artifacts_and_a_workspace(tmp_path: Path) -> None:
     kit = EngineKit(tmp_path)
     kit.add(add, BUILTIN)
-    engine = Engine(kit.artifacts, tmp_path)
+    engine = Engine(kit.artifacts, tmp_path, ledger=kit.ledger)
     engine.open()
     result = await engine.call(ToolCall("add", {"a": 2}, "call-1"), kit.caller())
     assert isinstance(result, Success) and result.value == 2

@@ -5,7 +5,7 @@ import pytest
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success
-from handspan.engine.ledger import MemoryLedger
+from tests.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.anyio
 

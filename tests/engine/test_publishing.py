@@ -14,9 +14,9 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
-from handspan.engine.ledger import MemoryLedger, publish_when_stored
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, left_behind, outcome_of, soon
+from tests.memory_ledger import MemoryLedger
 from tests.stores import database_of, open_store
 from tests.waiting import until
 
@@ -253,7 +253,10 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
     assert seen == [("done",)] * 4
 
 
-def test_without_a_bus_nothing_is_done() -> None:
-    record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # it is not read
-    written = object()
-    assert publish_when_stored(None, MemoryLedger(), written, record) is written  # type: ignore[arg-type] # nor at this
+async def test_without_a_bus_nothing_is_done(tmp_path: Path) -> None:
+    async def add(a: int) -> int:
+        return a
+
+    kit = EngineKit(tmp_path)
+    kit.add(add)
+    assert await kit.value("add", {"a": 1}) == 1

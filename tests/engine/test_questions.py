@@ -19,9 +19,10 @@ from handspan.core.values import Json, encode
 from handspan.engine.caller import Caller
 from handspan.engine.hooks import BeforeVerdict, CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import Ask, Deny, Verdict
-from handspan.engine.questions import OpenQuestions, RuleAnswers
+from handspan.engine.questions import RuleAnswers
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of
+from tests.open_questions import OpenQuestions
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

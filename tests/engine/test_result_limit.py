@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.errors import ToolError
 from handspan.core.long_text import json_size
 from handspan.core.results import Attachment, Failure, Success, succeed
 from handspan.core.store import ArtifactStore
 from handspan.core.values import Json, JsonObject
 from handspan.engine.result_limit import ResultCutter, cut_message, shrink
-from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ def artifacts(tmp_path: Path) -> ArtifactStore:
 
 
 async def cut(value: Json, artifacts: ArtifactStore, room: int = LIMIT) -> Json:
-    success = await ResultCutter(artifacts, "owner", "session", "tool", room).cut(succeed(value))
+    success = await ResultCutter(artifacts, "owner", "session", "tool", room).limit(succeed(value))
     assert len(success.encoded) <= room
     return success.value
 
@@ -57,7 +57,7 @@ async def test_when_the_artifact_can_not_be_kept_head_and_tail_are_shown_all_the
 
 
 async def test_one_that_is_too_large_even_for_an_artifact_says_so(tmp_path: Path) -> None:
-    shown = await cut_text("x" * 100_000, open_artifacts(tmp_path / "artifacts", ArtifactLimits(size=10)))
+    shown = await cut_text("x" * 100_000, open_artifacts(tmp_path / "artifacts", ArtifactSettings(size=10)))
     assert "100000 bytes are more than an artifact may have (10)" in shown
 
 
@@ -141,7 +141,7 @@ async def test_characters_of_several_bytes_are_not_cut_in_half(artifacts: Artifa
 
 async def test_attachments_stay_with_the_result(artifacts: ArtifactStore) -> None:
     image = Attachment("image", "image/png", b"\x89PNG", name="n" * 1000)
-    success = await ResultCutter(artifacts, "owner", "session", "tool").cut(Success("x" * 100_000, (image,)))
+    success = await ResultCutter(artifacts, "owner", "session", "tool").limit(Success("x" * 100_000, (image,)))
     assert success.attachments == (image,)
     assert len(success.encoded) <= LIMIT
 

@@ -28,8 +28,8 @@ from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.tool import Annotations
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
-from handspan.engine.ledger import MemoryLedger
 from tests.engine.engine_kit import EngineKit
+from tests.memory_ledger import MemoryLedger
 from tests.thoroughness import examples
 from tests.waiting import WAIT
 

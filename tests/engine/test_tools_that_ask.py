@@ -11,9 +11,10 @@ from handspan.core.errors import InvalidAnswer, ToolError
 from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Opened, Question, QuestionAction, ignore_opened
 from handspan.core.results import Failure, Pending
-from handspan.engine.questions import AnswerComesLater, OpenQuestions, RuleAnswers
+from handspan.engine.questions import AnswerComesLater, RuleAnswers
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of
+from tests.open_questions import OpenQuestions
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,7 @@ async def test_the_answer_with_its_value_reaches_the_tool(make_kit: MakeKit) -> 
     calling = kit.start(
         "paint",
         {"wall": "east"},
-        caller=type(caller)(caller.who, caller.agent, caller.box, caller.session, asked=heard.append),
+        caller=type(caller)(caller.who, caller.agent, caller.box, caller.session, on_question=heard.append),
         call_id="c1",
     )
     (question,) = await asked(questions)

@@ -66,6 +66,35 @@ class Blocking:
             self.was_cancelled.set()
 
 
+async def test_the_second_model_of_a_list_answers_while_the_first_can_not() -> None:
+    busy = ModelError("overloaded", "Too busy.")
+    first, second = (
+        Scripted([busy], name="first"),
+        Scripted([call("get_weather", city="Rome"), "Sunny."], name="second"),
+    )
+    async with Handspan([get_weather], model=[first, second]) as hands:
+        answer = await hands.ask("The weather in Rome?", timeout=WAIT)
+    assert answer.text == "Sunny."
+    assert len(answer.calls) == 1
+    assert len(first.requests) == 1
+
+
+async def test_a_typed_answer_comes_from_the_second_model_of_a_list_too() -> None:
+    busy = ModelError("network", "Nobody there.")
+    second = Scripted([call("final_answer", answer=42)], name="second")
+    async with Handspan(model=[Scripted([busy], name="first"), second]) as hands:
+        answer = await hands.ask("How much?", answer_type=int, timeout=WAIT)
+    assert answer.value == 42
+
+
+async def test_a_list_of_names_is_checked_at_once_and_an_empty_one_is_as_none() -> None:
+    with pytest.raises(ConfigError, match="there is no model 'offlin'"):
+        async with Handspan(model=["offlin", "offline"]):
+            pass
+    async with Handspan(model=[]) as hands:
+        assert (await hands.ask("hi", timeout=WAIT)).reason == "done"
+
+
 def _words(messages: Sequence[Message]) -> list[str]:
     """What the person said."""
     said = (message for message in messages if isinstance(message, UserMessage))

@@ -27,7 +27,9 @@ async def main(folder: Path, script: str = "note") -> None:
     async with SessionKit(folder, [SCRIPTS[script], "never said"]) as kit:
         kit.bus.subscribe(QuestionOpened, tell)
         await (
-            kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, said("note it"), lambda *_: None, agent="Careful").end()
+            kit.sessions.get("s", OPERATOR.owner)
+            .say(OPERATOR, said("note it"), lambda *_: None, agent="Careful")
+            .wait_for_end()
         )
 
 

@@ -11,13 +11,14 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.gateway.clients.socket import SocketProtocol
 from handspan.gateway.clients.transport import EXTENSION
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
 from handspan.gateway.one_node import OneNode
-from handspan.gateway.paths import PathPrefix
+from handspan.gateway.paths import below_prefix
 from handspan.gateway.serving.server import find_uvloop, serve
 from tests.gateway.entry.entering import Guarded
 from tests.stores import open_store
@@ -49,7 +50,7 @@ class SmallGateway:
         self.auth = Auth(settings, self._store.tokens, OneNode(state))
         guarded: ASGIApp = Guarded(self._answer, self.auth)
         prefix = gateway.path_prefix
-        self._app: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
+        self._app: ASGIApp = below_prefix(guarded, prefix) if prefix else guarded
         self.asgi: ASGIApp = self._count
         self._draining = asyncio.Event()
         self._words = words

@@ -71,7 +71,10 @@ async def test_closing_ends_every_stream_and_lets_no_other_begin() -> None:
     stream = live.subscribe("me")
 
     async def listen() -> list[object]:
-        return [update.data async for update in stream]
+        found: list[object] = []
+        while (update := await stream.next()) is not None:
+            found.append(update.data)
+        return found
 
     listening = asyncio.create_task(listen())
     live.publish("me", "calls", 1)

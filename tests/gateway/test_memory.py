@@ -40,14 +40,18 @@ async def test_threads_that_load_long_conversations_leave_no_memory_behind(tmp_p
         async def get(path: str) -> httpx2.Response:
             return (await client.get(path)).raise_for_status()
 
-        async def search() -> None:
-            """Let the gateway load every conversation."""
-            assert (await get("/api/sessions/search?query=nothing")).json()["searched"] == SESSIONS
+        async def load_all() -> None:
+            """Let the gateway load every conversation, and search in all of them."""
+            listed = (await get("/api/sessions")).json()["sessions"]
+            for one in listed:
+                found = (await get(f"/api/sessions/{one['session_id']}/messages")).json()["messages"]
+                assert len(found) == len(CONVERSATION)
+            assert len(listed) == len((await get("/api/sessions/search?query=word")).json()["found"]) == SESSIONS
 
         for _ in range(4):  # many at once: so all threads that read are there
             await asyncio.gather(*(get("/api/sessions") for _ in range(AT_ONCE)))
-        await search()  # what the first one loads stays; on a busy machine the start itself may end only now
+        await load_all()  # what the first one loads stays; on a busy machine the start itself may end only now
         before = gateway.memory
         for _ in range(5):  # one load after another, each by the thread that has waited longest
-            await search()
+            await load_all()
         assert gateway.memory - before < MOST

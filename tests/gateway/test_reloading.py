@@ -55,7 +55,7 @@ async def test_people_s_own_switches_stay_when_the_settings_change(tmp_path: Pat
         app.registry.disable("exec_shell")
         load(tmp_path, "")
         await reload_settings(app)
-        states = {entry.spec.name: app.registry.disabled_by(entry) for entry in app.registry}
+        states = {entry.spec.name: app.registry.find_disabling(entry) for entry in app.registry}
         assert states["spawn"] is None and states["exec_shell"] == "exec_shell"
 
 
@@ -100,7 +100,18 @@ def test_every_setting_is_either_reloaded_or_named_as_one_for_a_restart(tmp_path
 
 
 def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
-    reloaded = {"default_agent", "model", "models", "model_requests", "tools", "hooks", "agents"}
+    reloaded = {
+        "default_agent",
+        "model",
+        "models",
+        "model_requests",
+        "context",
+        "summary",
+        "tools",
+        "hooks",
+        "agents",
+    }
+    reloaded |= {"budget", "fronts"}
     at_start = {"workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp"}
     not_ours = {"bridge"}  # another process reads it
     assert {*Settings.__struct_fields__} == reloaded | at_start | not_ours, (

@@ -25,6 +25,7 @@ from handspan.testing import FakeDevice, GatewayProcess, RunningGateway, Spoken,
 from tests.gateway.mcp.test_door import mcp_client, texts
 from tests.nodes.gateways import Chat, Reachable, chat_at, device_at, resume_token
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs, schema_url
+from tests.stores import open_store
 from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
@@ -392,6 +393,22 @@ async def test_an_answer_that_comes_when_its_turn_was_left_is_kept_by_the_device
         async with device_at(gateway, label="arm", access=access, resume=token) as arm:
             await arm.answer(request, "lifted")
             await ends_with(gateway, "lifted")
+
+
+async def test_a_turn_whose_process_ended_right_after_the_result_goes_on_after_the_start(tmp_path: Path) -> None:
+    async with gateway_in(tmp_path, agents={"General": {}}) as gateway:
+        async with device_at(gateway, TOOL, label="arm") as arm, chat_at(gateway, "s", capabilities=["resume"]) as chat:
+            await chat.say(LIFT)
+            call = str((await arm.expect("tool_call_request", WAIT))["id"])
+            await stop(gateway)
+        await gateway.open()  # from now on the turn waits in the store
+        assert await states(gateway) == {"arm__lift": "pending"}
+        await stop(gateway)
+        async with open_store(tmp_path / "state") as store:  # the result is stored, and nothing else happens
+            written = store.ledger.finish(await store.ledger.get(call, owner=OPERATOR.owner), Success("lifted"))
+            assert written if isinstance(written, bool) else await written
+        await gateway.open()
+        await ends_with(gateway, "lifted")
 
 
 async def test_a_call_of_a_device_that_can_not_come_back_is_cancelled_and_its_turn_aborted(tmp_path: Path) -> None:

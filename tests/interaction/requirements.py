@@ -453,6 +453,13 @@ REQUIREMENTS: Final = {
         "Device tools are called by the words of a request.",
         ("models/test_offline_sentences.py::test_tools_from_elsewhere",),
     ),
+    "W12": Requirement(
+        "An app for Android has one form for both builds, and pairs by a link that names the gateway's own root.",
+        (
+            "docs/test_android.py::test_gradle_and_maven_have_the_same_modules_and_versions",
+            "gateway/serving/test_lan_certificates.py::test_a_pin_names_the_root_for_addresses_that_it_serves",
+        ),
+    ),
     "C1": Requirement(
         "MCP servers are settings: command, args, env or url; internal by default.",
         ("config/test_load.py::test_the_seeds_json_works_as_it_stands",),
@@ -504,6 +511,81 @@ REQUIREMENTS: Final = {
             "wire/test_android_bundle.py::test_the_data_of_a_success_is_read_exactly",
         ),
     ),
+    "L1": Requirement(
+        "No conversation ends by its length; what models see gets shorter, what is stored stays whole.",
+        (
+            "agent/compaction/test_long_talk.py::test_a_talk_of_many_turns_with_tools_and_images_runs_to_its_end",
+            "agent/compaction/test_planner.py::test_whatever_is_cut_the_conversation_stays_one",
+            "agent/compaction/test_planner.py::test_it_ends_below_the_limit_or_says_by_how_much_it_can_not",
+            "agent/compaction/test_planner.py::"
+            "test_the_same_history_gives_the_same_plan_and_a_second_one_changes_nothing",
+            "store/test_long_conversations.py::test_between_two_moves_what_was_sent_stays_the_same",
+            "store/test_long_conversations.py::test_another_process_and_another_node_see_the_same",
+            "store/test_long_conversations.py::test_a_version_from_before_a_mark_does_not_know_it",
+            "store/test_long_conversations.py::test_a_process_that_is_killed_in_mid_summary_loses_nothing",
+            "store/test_long_conversations.py::"
+            "test_a_model_that_finds_it_too_long_is_asked_again_once_and_its_window_is_kept",
+            "store/test_contexts.py::test_what_a_person_deletes_is_in_no_summary",
+            "tools/test_artifact.py::test_the_stored_result_of_a_call_is_read_by_the_id_of_the_call",
+        ),
+    ),
+    "L2": Requirement(
+        "A summary has a form that is checked, keeps words from outside apart, is shown and counted.",
+        (
+            "agent/compaction/test_summary.py::test_the_form_is_checked_however_the_model_writes_it",
+            "agent/compaction/test_summary.py::test_every_open_id_has_to_be_named",
+            "agent/compaction/test_summary.py::test_a_model_that_falls_for_words_from_outside_does_not_make_them_ours",
+            "store/test_long_conversations.py::test_a_person_asks_for_a_summary_and_says_what_to_keep",
+            "store/test_long_conversations.py::test_what_a_summary_used_counts_and_is_told",
+        ),
+    ),
+    "L3": Requirement(
+        "How full the context is can be seen, and with what.",
+        (
+            "gateway/rest/test_context.py::test_a_context_is_told_in_its_parts",
+            "gateway/rest/test_context.py::test_how_full_it_is_comes_with_the_session_and_its_events",
+        ),
+    ),
+    "L4": Requirement(
+        "Prices come from data in the package; settings win, and unknown stays unknown.",
+        (
+            "models/test_prices.py::test_costs_are_those_that_the_package_works_out",
+            "models/test_prices.py::test_the_data_are_those_of_the_installed_package",
+            "models/test_prices.py::test_the_settings_win_even_with_a_price_of_nothing",
+            "models/test_prices.py::test_cost_is_unknown_when_anything_it_needs_is",
+        ),
+    ),
+    "L5": Requirement(
+        "A budget is a hard limit: each request reserves what it may cost, waits, asks, or is refused.",
+        (
+            "store/test_budget_side_by_side.py::test_no_more_is_spent_than_the_budget_and_what_requests_used_beyond_their_estimates",
+            "store/test_budgets.py::test_requests_side_by_side_never_reserve_the_same_money",
+            "store/test_budgets.py::test_the_write_of_a_reply_settles_its_request",
+            "store/test_budgets.py::test_what_a_process_that_is_gone_has_reserved_is_released",
+            "gateway/test_budgets.py::test_a_person_who_adds_money_lets_the_turn_go_on",
+            "gateway/test_budgets.py::test_a_spent_budget_says_when_it_is_free_again",
+            "gateway/test_budgets.py::test_four_fifths_are_told_once",
+            "gateway/test_budgets.py::test_models_without_a_price_are_refused_under_a_budget_with_the_remedy",
+            "gateway/test_budgets.py::test_models_that_run_here_cost_nothing",
+            "gateway/test_budgets.py::test_a_turn_says_that_its_request_waits_for_money_of_others",
+            "gateway/test_budgets.py::test_a_task_of_open_webui_is_paid_by_the_owner_of_its_token",
+        ),
+    ),
+    "L6": Requirement(
+        "Another model answers when one can't, before the first word, for the rest of the turn; it says so and why.",
+        (
+            "models/test_chain.py::test_another_model_answers_when_the_first_can_not",
+            "models/test_chain.py::test_an_answer_that_is_cut_after_its_first_word_is_told",
+            "models/test_chain.py::test_what_another_model_would_only_hide_is_told",
+            "models/test_chain.py::test_it_goes_on_with_the_calls_that_the_first_one_began_and_stays_for_the_turn",
+            "models/test_chain.py::test_each_failure_after_a_rest_doubles_the_next_one_up_to_an_hour",
+            "models/test_chain.py::test_a_model_without_images_gets_a_note_in_place_of_each",
+            "gateway/test_other_models.py::test_the_event_the_message_and_the_log_name_the_model_that_answers_and_why",
+            "gateway/test_other_models.py::test_the_journal_names_the_model_that_asked_for_a_call_and_why_it_answered",
+            "gateway/test_other_models.py::test_the_cost_in_the_usage_of_openais_api_is_that_of_the_model_that_answered",
+            "gateway/test_other_models.py::test_a_model_that_a_person_chose_answers_alone",
+        ),
+    ),
     "L7": Requirement(
         "How a turn ended is part of its session, with what had arrived; it is shown later, and retry works on it.",
         (
@@ -513,6 +595,31 @@ REQUIREMENTS: Final = {
             "gateway/sessions/test_ends.py::test_a_turn_that_is_answered_again_has_its_new_end_alone",
             "gateway/rest/test_sessions.py::test_a_session_shows_how_its_turns_ended_and_retry_answers_again",
             "gateway/graph/test_failing_models.py::test_a_thread_says_how_its_runs_ended",
+        ),
+    ),
+    "L8": Requirement(
+        "Going back leaves a version that can be chosen again; nothing said is thrown away.",
+        (
+            "store/test_versions.py::test_nothing_that_was_said_is_lost",
+            "store/test_versions.py::test_a_chosen_version_and_the_current_one_change_places",
+            "store/test_versions.py::test_replies_count_once_whatever_version_is_current",
+            "store/test_versions.py::test_the_oldest_versions_go_first",
+            "store/test_versions.py::test_a_message_of_a_left_version_is_deleted_by_its_number",
+            "gateway/rest/test_sessions.py::test_an_answer_that_was_made_again_can_be_chosen_again",
+            "gateway/clients/test_ws.py::"
+            "test_a_client_with_versions_is_told_when_the_conversation_goes_on_from_another_place",
+        ),
+    ),
+    "L9": Requirement(
+        "What was said is found again by all words of a search; what was deleted is not.",
+        (
+            "store/test_search.py::test_all_words_are_found_in_any_order_case_and_accent",
+            "store/test_search.py::test_no_query_fails_and_operators_mean_nothing",
+            "store/test_search.py::test_results_of_calls_are_found_only_when_asked",
+            "store/test_search.py::test_versions_that_were_left_are_found_only_when_asked",
+            "store/test_search.py::test_what_was_deleted_is_not_in_the_index",
+            "store/sqlite/test_erasing.py::test_words_of_deleted_messages_are_gone_from_the_disk_soon",
+            "gateway/rest/test_sessions.py::test_a_search_takes_any_words_and_says_where_they_are",
         ),
     ),
     "K1": Requirement(
@@ -585,6 +692,64 @@ REQUIREMENTS: Final = {
             "front/test_handspan.py::test_five_lines_give_an_answer_with_a_tool_of_the_program",
             "front/test_typing.py::test_pyright_sees_the_types_of_a_program",
             "test_embedding.py::test_every_option_is_explained",
+        ),
+    ),
+    "U6": Requirement(
+        "A chat has its own model, times, versions and a way to try again; it is pinned, searched and restored.",
+        (
+            "gateway/rest/test_sessions.py::test_the_model_of_one_chat_answers_from_its_next_turn_on",
+            "gateway/rest/test_sessions.py::test_messages_are_what_was_said",
+            "gateway/rest/test_sessions.py::test_an_answer_that_was_made_again_can_be_chosen_again",
+            "gateway/rest/test_sessions.py::test_a_session_shows_how_its_turns_ended_and_retry_answers_again",
+            "gateway/rest/test_sessions.py::test_flags_are_set_shown_and_filter_the_list",
+            "gateway/rest/test_sessions.py::test_a_version_that_was_left_is_read_and_searched_when_asked",
+            "gateway/rest/test_sessions.py::test_a_session_that_was_deleted_with_undo_comes_back",
+            "store/test_versions.py::test_messages_have_their_times_also_in_versions",
+        ),
+    ),
+    "F1": Requirement(
+        "Runs of a client that may have tools of its own are one kit; doors over it translate.",
+        (
+            "gateway/graph/test_runs.py::test_the_unmodified_clients_loop_ends_with_what_its_tool_answered",
+            "gateway/graph/test_races.py::test_of_an_older_run_does_not_end_a_newer_one",
+        ),
+    ),
+    "F2": Requirement(
+        "Clients of OpenAI's API talk to agents, with tools of both sides.",
+        (
+            "gateway/openai/test_chat.py::test_the_clients_own_accumulator_takes_the_stream",
+            "gateway/openai/test_chat.py::test_a_round_with_tools_of_both_sides_runs_ours_and_asks_for_theirs",
+            "gateway/openai/test_chat.py::test_usage_is_that_of_all_rounds_and_a_stream_has_it_last",
+            "gateway/openai/test_chat.py::test_an_answer_of_a_schema_is_json_that_fits",
+            "gateway/openai/test_errors.py::test_once_anything_has_run_no_client_tries_again_by_itself",
+            "gateway/openai/test_errors.py::"
+            "test_a_token_that_is_bound_to_an_agent_has_that_one_here_and_nothing_elsewhere",
+            "gateway/openai/test_wishes.py::test_they_are_said_in_the_words_of_the_models_api",
+            "gateway/openai/test_responses.py::test_the_clients_accumulator_gets_the_same_from_the_stream",
+            "gateway/openai/test_responses.py::test_tools_of_the_gateway_are_items_that_no_client_runs",
+            "gateway/openai/test_responses.py::test_a_response_is_read_again_also_after_a_restart",
+            "gateway/openai/test_responses.py::test_another_token_finds_no_response",
+        ),
+    ),
+    "F3": Requirement(
+        "A request is a conversation of its own, or says what is new in the session of its chat.",
+        (
+            "gateway/openai/test_chat.py::test_nothing_of_a_request_without_a_key_is_left_but_what_it_used",
+            "gateway/openai/test_chat.py::test_a_call_of_another_token_takes_no_result",
+            "gateway/openai/test_chat.py::test_calls_that_we_did_not_ask_for_are_text_for_the_model",
+            "gateway/openai/test_keyed_chats.py::"
+            "test_a_whole_history_adds_what_is_new_and_no_reply_that_the_client_sends",
+            "gateway/openai/test_keyed_chats.py::test_an_edited_message_makes_a_version_from_there",
+            "gateway/openai/test_responses.py::test_an_older_response_begins_a_version_from_there",
+            "gateway/openai/test_keyed_chats.py::test_the_same_request_joins_the_answer_that_runs",
+            "gateway/openai/test_killed.py::test_a_chat_with_a_key_goes_on_and_its_tool_does_not_run_twice",
+        ),
+    ),
+    "F6": Requirement(
+        "A question in an API without a place for it says in one line where it can be answered.",
+        (
+            "gateway/openai/test_questions.py::test_a_stream_says_where_to_answer_and_goes_on_with_the_answer",
+            "gateway/openai/test_questions.py::test_with_a_key_the_run_goes_on_and_the_next_request_gets_its_answer",
         ),
     ),
     "W1": Requirement(

@@ -211,7 +211,7 @@ async def _say(gateway: RunningGateway, *parts: Text | Media) -> None:
     sessions, store = gateway.gateway.parts.sessions, gateway.gateway.parts.store
     record = await store.conversations.create(owner=OPERATOR.owner)
     handle = sessions.get(record.id, OPERATOR.owner).say(OPERATOR, UserMessage(parts), lambda *_: None)
-    assert (await handle.end()).reason == "done"
+    assert (await handle.wait_for_end()).reason == "done"
 
 
 def _readable(body: Any) -> Any:

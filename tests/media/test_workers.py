@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from handspan.config.settings import MediaSettings
+from handspan.config.tool_settings import MediaSettings
 from handspan.core.context import Deadline
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.images import ImageLimits
@@ -212,7 +212,7 @@ class TestTheProcess:
 def test_no_start_of_ours_loads_the_libraries() -> None:
     code = (
         "import sys, handspan.cli.main, handspan.cli.chat.command, handspan.cli.serve, handspan.gateway.app\n"
-        "import handspan.gateway.gateway, handspan.media.workers, handspan.media.attachments\n"
+        "import handspan.gateway.gateway, handspan.media.workers\n"
         "print(sorted({'PIL', 'pypdf'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from handspan.config.settings import ModelSettings
 from handspan.core.messages import (
     Api,
     AssistantMessage,
@@ -92,12 +93,8 @@ def model_at(
     return HttpModel(
         codec_for(api, MODELS[api], url),
         NetGuard(),
-        MODELS[api],
-        base_url=url,
-        key=key,
+        ModelSettings(api, url, key, MODELS[api], options or {}, stream=stream),
         target=target_for(api, strict=strict),
-        options=options,
-        stream=stream,
         silence=silence,
         retry=retry,
         pause=pause or Pauses(),

@@ -32,6 +32,7 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.values import Json
 from handspan.models.choice import codec_for, target_for
+from handspan.models.model import Prompt
 from handspan.models.projection import EncodedProjection
 from handspan.models.schema.lowering import lower_all
 from tests.models.conversations import (
@@ -322,7 +323,7 @@ def test_whatever_happened_every_api_takes_the_history(api: Api, history: list[M
     for message in history:
         projection.append(message)
     tools = lower_all(TOOLS, target_for(api)).tools
-    raw = codec.request(MODELS[api], "Be brief.", projection.items, tools, stream=True, options={})
+    raw = codec.request(Prompt(MODELS[api], "Be brief.", projection.items, tools, stream=True))
     body = msgspec.json.decode(raw)
     VALIDATORS[api](body, issued)
     if api == "gemini":

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from handspan.config.settings import ModelSettings
 from handspan.core.errors import ConfigError
 from handspan.core.messages import Api, AssistantMessage, CallPart, StopReason, UnpairedCalls
 from handspan.models.choice import codec_for, target_for
@@ -18,6 +19,7 @@ from handspan.models.model import (
     ModelError,
     ModelEvent,
     ModelFault,
+    Prompt,
     Queued,
     Replied,
     Retrying,
@@ -26,6 +28,7 @@ from handspan.models.model import (
 )
 from handspan.models.projection import EncodedProjection
 from handspan.models.retry import RetryPolicy
+from handspan.models.schema.lowering import lower_all
 from handspan.models.sse import SseReader
 from handspan.net.guard import NetGuard
 from tests.models.conversations import APIS, MODELS, TOOLS, Pauses, ask, model_at, reply_of, spec_of, talking, user
@@ -304,7 +307,9 @@ class TestAnswers:
 
     async def test_what_is_shown_as_the_request_is_what_is_sent(self, api: Api) -> None:
         async with talking(api, [Turn(text="Hi.")], options={"top_p": 0.5}) as (server, model):
-            shown = model.request(_begun(model), TOOLS)
+            begun, tools = _begun(model), lower_all(TOOLS, target_for(api)).tools
+            prompt = Prompt(MODELS[api], begun.instructions, begun.items, tools, stream=True, options={"top_p": 0.5})
+            shown = codec_for(api, MODELS[api], server.url(api)).request(prompt)
             async with aclosing(model.reply(_begun(model), TOOLS)) as events:
                 assert [type(event) async for event in events][-1] is Replied
         assert msgspec.json.decode(shown) == server.asked[0].body
@@ -355,7 +360,7 @@ class TestAnswers:
         odd = spec_of("server__list.files/all")
         async with FakeModelServer([]) as server:
             model = model_at(server, api)
-            (lowered,) = model.lower((odd,)).tools
+            (lowered,) = lower_all((odd,), target_for(api)).tools
             server.script.append(Turn(calls=(Call(lowered.name),)))
             message = await reply_of(model, HELLO, (odd,))
             await model.close()
@@ -365,7 +370,8 @@ class TestAnswers:
         broken = msgspec.structs.replace(spec_of("broken"), parameters={"type": "object", "properties": 3})
         async with talking(api, [Turn(text="Hi.")]) as (server, model):
             await ask(model, HELLO, (*TOOLS, broken))
-            assert [tool.spec.name for tool in model.lower((*TOOLS, broken)).quarantined] == ["broken"]
+            quarantined = lower_all((*TOOLS, broken), target_for(api)).quarantined
+            assert [tool.spec.name for tool in quarantined] == ["broken"]
         assert "broken" not in str(server.asked[0].body)
         assert "camera" in str(server.asked[0].body)
 
@@ -420,9 +426,8 @@ def _model(
     pause: Pauses | None = None,
 ) -> HttpModel:
     target, codec = target_for(api), codec_for(api)
-    return HttpModel(
-        codec, guard, "m", base_url=base_url, key=key, target=target, stream=stream, pause=pause or Pauses()
-    )
+    given = ModelSettings(base_url=base_url, key=key, model="m", stream=stream)
+    return HttpModel(codec, guard, given, target=target, pause=pause or Pauses())
 
 
 async def _nobody(host: str, port: int) -> Sequence[str]:

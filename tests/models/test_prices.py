@@ -1,4 +1,8 @@
-"""Cost where it is known; what is unknown stays unknown and is never 0."""
+"""Cost where it is known; what is unknown stays unknown and is never 0 (SPEC L4)."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +13,9 @@ from handspan.models.prices import cost, price_of
 PRICE = ModelPrice(2.0, 10.0, 0.5)
 
 
-@pytest.mark.parametrize("model", ["", "offline", "gpt-5-of-mine", "my-gpt-5", "gpt-5-2025", "llama3:8b"])
+@pytest.mark.parametrize(
+    "model", ["", "offline", "gpt-5-of-mine", "my-gpt-5", "gpt-5-2025", "llama3:8b", "deepseek-r1:8b"]
+)
 def test_a_name_that_only_looks_like_a_known_one_has_no_price(model: str) -> None:
     assert price_of(model) is None
 
@@ -59,3 +65,50 @@ def test_input_that_is_written_to_a_cache_has_its_own_price_where_there_is_one()
 def test_what_costs_nothing_is_known_to_cost_nothing() -> None:
     assert cost(Usage(10, 10), ModelPrice(0.0, 0.0)) == 0.0
     assert cost(Usage(10, 0), ModelPrice(1.0)) == pytest.approx(1e-5)
+
+
+def test_a_model_that_costs_more_with_a_long_input_has_both_prices() -> None:
+    short, long = Usage(200_000, 1), Usage(200_001, 1)
+    assert price_of("gemini-2.5-pro", usage=short) == ModelPrice(1.25, 10, 0.125)
+    assert price_of("gemini-2.5-pro", usage=long) == ModelPrice(2.5, 15, 0.25)
+    assert price_of("gemini-2.5-pro", ModelPrice(1.0, 1.0), long) == ModelPrice(1.0, 1.0)
+
+
+@pytest.mark.outside
+def test_the_data_are_those_of_the_installed_package() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "prices.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, encoding="utf-8", timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.outside
+def test_costs_are_those_that_the_package_works_out() -> None:
+    from genai_prices import Usage as Given  # noqa: PLC0415 - loading it takes long
+    from genai_prices import calc_price  # noqa: PLC0415
+    from genai_prices.data import providers  # noqa: PLC0415
+
+    usages = (Usage(1_000, 500, 300), Usage(150_000, 10, 0), Usage(400_000, 10, 100_000, cache_written=50_000))
+    compared = 0
+    for provider in providers:
+        for model in provider.models if provider.id in ("anthropic", "openai", "google", "x-ai") else ():
+            for usage in usages if price_of(model.id) is not None else ():
+                price = price_of(model.id, usage=usage)
+                if (
+                    price is None
+                    or price.input is None
+                    or price.output is None
+                    or (price.cache_write is None and usage.cache_written)
+                ):
+                    continue
+                given = Given(
+                    input_tokens=usage.input,
+                    output_tokens=usage.output,
+                    cache_read_tokens=usage.cached,
+                    cache_write_tokens=usage.cache_written,
+                )
+                wanted = calc_price(given, model.id, provider_id=provider.id).total_price
+                assert cost(usage, price) == pytest.approx(float(wanted)), (model.id, usage)
+                compared += 1
+    assert compared > 200

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from handspan.config.settings import NodeRole
+from handspan.config.kinds import NodeRole
 from handspan.core.values import Json, JsonObject
 from handspan.testing import FakeDevice, GatewayProcess
 from handspan.testing.gateway import RunningGateway, running_gateway

@@ -67,9 +67,9 @@ async def test_only_the_last_codes_stay_open(nodes: Nodes) -> None:
 
 
 async def test_a_request_that_no_node_answers_yet_is_this_nodes(nodes: Nodes) -> None:
-    requests = nodes.shared_requests("a kind")
+    requests = nodes.work.requests("a kind")
     claim = await soon(requests.claim("ann", "key", b"asked", 60.0))
-    assert claim.is_own and claim.asked == b"asked" and claim.answer is None
+    assert claim.is_own and claim.fingerprint == b"asked" and claim.answer is None
 
     async def encode() -> bytes | None:
         return None
@@ -79,15 +79,15 @@ async def test_a_request_that_no_node_answers_yet_is_this_nodes(nodes: Nodes) ->
 
 
 async def test_work_that_no_other_node_has_is_this_nodes(nodes: Nodes) -> None:
-    assert await soon(nodes.hold_work("a work")) and await soon(nodes.hold_work("a work"))
-    await soon(nodes.leave_work("a work"))
-    assert await soon(nodes.hold_work("a work"))
+    assert await soon(nodes.work.hold("a work")) and await soon(nodes.work.hold("a work"))
+    await soon(nodes.work.leave("a work"))
+    assert await soon(nodes.work.hold("a work"))
 
 
 async def test_left_work_is_free_at_the_second_look_at_the_latest(nodes: Nodes) -> None:
-    looks = [list(nodes.free_work(["one", "two"])) for _ in range(2)]
+    looks = [list(nodes.work.free(["one", "two"])) for _ in range(2)]
     assert looks[1] == ["one", "two"]
-    assert set(nodes.free_work(["one", "three"])) >= {"one"}
+    assert set(nodes.work.free(["one", "three"])) >= {"one"}
 
 
 async def test_a_work_is_done_to_its_end_and_its_failure_is_its_callers(nodes: Nodes) -> None:
@@ -99,9 +99,9 @@ async def test_a_work_is_done_to_its_end_and_its_failure_is_its_callers(nodes: N
     async def fail() -> None:
         raise ValueError("it failed")
 
-    assert await soon(nodes.do_once("a work", work, lambda: None)) and done.is_set()
+    assert await soon(nodes.work.do_once("a work", work, lambda: None)) and done.is_set()
     with pytest.raises(ValueError, match="it failed"):
-        await soon(nodes.do_once("another work", fail, lambda: None))
+        await soon(nodes.work.do_once("another work", fail, lambda: None))
 
 
 async def test_a_cancelled_work_does_not_go_on(nodes: Nodes) -> None:
@@ -114,7 +114,7 @@ async def test_a_cancelled_work_does_not_go_on(nodes: Nodes) -> None:
         finally:
             ended.set()
 
-    doing = asyncio.create_task(nodes.do_once("a work", work, lambda: None))
+    doing = asyncio.create_task(nodes.work.do_once("a work", work, lambda: None))
     await soon(begun.wait())
     doing.cancel()
     await soon(asyncio.gather(doing, return_exceptions=True))
@@ -123,14 +123,14 @@ async def test_a_cancelled_work_does_not_go_on(nodes: Nodes) -> None:
 
 async def test_tries_here_are_not_counted_twice(nodes: Nodes) -> None:
     counted: list[str] = []
-    tell = nodes.share_tries("a kind", counted.append)
+    tell = nodes.work.share_tries("a kind", counted.append)
     tell("192.0.2.1")
     await until(lambda: not counted)
     assert counted == []
 
 
 async def test_a_session_is_followed_until_it_is_not(nodes: Nodes) -> None:
-    first, second = nodes.follow_session("s"), nodes.follow_session("s")
+    first, second = nodes.bus.follow_session("s"), nodes.bus.follow_session("s")
     first()
     second()
 
@@ -138,8 +138,8 @@ async def test_a_session_is_followed_until_it_is_not(nodes: Nodes) -> None:
 async def test_an_event_that_has_happened_is_not_waited_for(nodes: Nodes) -> None:
     event = asyncio.Event()
     event.set()
-    await soon(nodes.wait_for(event, 3600.0))
-    await soon(nodes.wait_for(asyncio.Event(), 0.01))
+    await soon(nodes.pause(3600.0, event))
+    await soon(nodes.pause(0.01, asyncio.Event()))
     assert event.is_set()
 
 
@@ -153,8 +153,7 @@ async def test_nothing_is_elsewhere_as_long_as_no_other_node_has_it(nodes: Nodes
 
 async def test_what_is_listed_of_the_nodes_is_this_one_or_none(nodes: Nodes) -> None:
     listed = await soon(nodes.nodes())
-    assert all(nodes.is_here(one.id) for one in listed) and not nodes.is_here("no such node")
-    assert all(line.startswith(("handspan_", "# ")) for line in await soon(nodes.metric_lines()))
+    assert all(one.id == nodes.own for one in listed)
 
 
 async def test_a_mcp_server_is_this_nodes_as_long_as_no_other_runs_it(parts: GatewayParts) -> None:

@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from handspan.config.settings import ClusterSettings, Settings
+from handspan.config.settings import Settings
+from handspan.config.store_settings import ClusterSettings
 from handspan.core.errors import ConfigError
 from handspan.gateway.nodes.cluster import Cluster
 from handspan.gateway.parts import GatewayParts

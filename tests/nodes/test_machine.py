@@ -24,10 +24,10 @@ from hypothesis.stateful import (
 
 from handspan.core.calls import new_call_id
 from handspan.core.results import Failure, Success
-from handspan.engine.ledger import MemoryLedger
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.nodes.relay import Relay
 from handspan.sources.ws.calls import RemoteCall
+from tests.memory_ledger import MemoryLedger
 from tests.nodes.two_nodes import GRACE, LEASE, InstantLoop, PlayedDevice, PlayedNats, PlayedNode, PlayedRows
 from tests.thoroughness import examples
 
@@ -354,7 +354,7 @@ def _forget_answers(relay: Relay, call_id: str, sender: str) -> bool:
 def _send_again(relay: Relay, sender: str, call_id: str, retry: int, frame: bytes) -> None:
     named = msgspec.json.encode({**msgspec.json.decode(frame), "id": new_call_id()})
     for one in (frame, named):
-        relay._send(one)
+        relay.send(one)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from handspan.gateway.clients import peers
-from handspan.gateway.nodes.incoming import take_message
-from handspan.sources.nodes.messages import PROBE, Probe, Probed, ProbedClient, encode
+from handspan.gateway.nodes.cluster import Cluster
+from handspan.sources.nodes.messages import Probe, Probed, ProbedClient
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway
 from tests.nodes.gateways import PATIENT, ask, device_at, listed, nodes_here, resume_token, tools_of
@@ -127,9 +127,8 @@ async def test_a_node_that_is_alone_waits_for_no_device(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_probed_says_which_clients_move() -> None:
-    rows = SimpleNamespace(probe=lambda asked: Probed((), (), tuple(one.peer for one in asked.clients)))
-    servers = SimpleNamespace(probe=lambda asked: Probed((), tuple(one.peer for one in asked.clients)))
-    targets = cast(Any, SimpleNamespace(client_rows=rows, servers=servers))
+    rows = SimpleNamespace(is_moving=lambda peer, epoch: peer == "p1")
+    node = cast(Any, SimpleNamespace(client_rows=rows, _receiver=lambda peer, epoch: None))
     asked = Probe("node", (ProbedClient("p1", 1), ProbedClient("mcp-1", 1)))
-    answer = take_message(targets, PROBE, encode(asked))
-    assert answer is not None and msgspec.msgpack.decode(answer, type=Probed) == Probed((), ("mcp-1",), ("p1",))
+    answer = Cluster._answer_probe(node, asked)
+    assert msgspec.msgpack.decode(answer, type=Probed) == Probed((), ("mcp-1",), ("p1",))

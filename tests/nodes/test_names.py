@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.context import ToolContext
 from handspan.core.principals import Origin
 from handspan.core.results import Success

@@ -6,8 +6,8 @@ import pytest
 
 from handspan.core.errors import StoreError
 from handspan.core.nodes import AddedClient, ClientRecord
-from handspan.engine.ledger import MemoryLedger
 from handspan.gateway.nodes import client_rows
+from tests.memory_ledger import MemoryLedger
 from tests.nodes.two_nodes import PlayedBook, PlayedDevice, PlayedNats, PlayedNode, PlayedRows
 from tests.waiting import until
 

@@ -90,7 +90,7 @@ async def publish_unsigned(node: RunningGateway, client: ClientNode, token: str)
             revoked = msgspec.msgpack.encode(TokenRevoked("ann", stored.hash))
             await stranger.publish(f"{PREFIX}.all", b"\0" * 16 + revoked)
         await stranger.flush()
-        await until(lambda: cluster.link.forged >= len(forged) + 1)
+        await until(lambda: cluster.link.signing.forged >= len(forged) + 1)
     finally:
         await stranger.close()
 
@@ -119,7 +119,7 @@ async def test_recorded_messages_that_are_sent_again_reach_no_device_and_no_sess
         count = len(recorder.recorded)
         to_nodes = [subject for subject, _, _ in recorder.recorded[:count] if subject.startswith(f"{PREFIX}.n.")]
         await recorder.replay(count)
-        await until(lambda: sum(link.repeated for link in links) >= len(to_nodes))
+        await until(lambda: sum(link.signing.repeated for link in links) >= len(to_nodes))
         called = asyncio.create_task(ask(there, "POST", path, {"args": {}}))
         await phone.answer(await phone.expect("tool_call_request", PATIENT), 83)
         assert (await soon(called))["result"] == 83

@@ -44,7 +44,7 @@ class Rows:
 
 
 class Host:
-    """One node, as its shares see it. It fills `ShareHost`, as far as a claim needs it."""
+    """One node, as its shares see it. It fills the part of `SharedServers` that a claim needs."""
 
     def __init__(self, rows: Rows, name: str, *servers: str, settles_in: float = 0.0) -> None:
         self.ready = asyncio.Event()

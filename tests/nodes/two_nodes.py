@@ -16,7 +16,9 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import structs
 
-from handspan.config.settings import ClusterSettings, GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
+from handspan.config.store_settings import ClusterSettings
 from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted, ToolsChanged
 from handspan.core.calls import ToolCall
@@ -26,7 +28,6 @@ from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
-from handspan.engine.ledger import MemoryLedger
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.late_results import LateResults
 from handspan.gateway.clients.peer import Peer
@@ -42,6 +43,7 @@ from handspan.testing import offer
 from handspan.wire.ws import decode_client
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 from tests.gateway.clients.test_devices import BookOfNothing
+from tests.memory_ledger import MemoryLedger
 from tests.stores import open_artifacts
 
 GRACE: Final = 30.0
@@ -202,9 +204,6 @@ class PlayedLink:
         async with asyncio.timeout(seconds):
             return await answered
 
-    async def is_sound(self, seconds: float) -> bool:
-        return True
-
     def publish(self, subject: str, body: bytes) -> None:
         for link in tuple(self._nats.links.values()):
             if link is not self and subject in link._followed:
@@ -276,8 +275,9 @@ class PlayedNode:
         """Take part in the work of both."""
         self._nats.links[self.name] = self.link
         self.cluster._takes_part = True
-        for part in (self.cluster.client_rows, self.cluster.mirrors, self._probes):
-            part.open()
+        rows, mirrors = self.cluster.client_rows, self.cluster.mirrors
+        for look in (rows.write, rows.repeat, mirrors.look, self._probes.run):
+            self.cluster.start(look())
         await self.cluster.mirrors.follow(_OWNER)
 
     async def kill(self) -> None:
@@ -285,11 +285,6 @@ class PlayedNode:
         self.link.is_up = False
         self._nats.links.pop(self.name, None)
         self.cluster._takes_part = False
-        for part in (self.cluster.client_rows, self._probes):
-            await part.close()
-        looking = self.cluster.mirrors._task
-        assert looking is not None
-        looking.cancel()
         for task in tuple(self.cluster._tasks):
             task.cancel()
         for peer in self.peers:

@@ -15,8 +15,7 @@ from handspan.provider import Consumer, Provider
 from handspan.provider import server as server_module
 from handspan.provider.connection import CallFailed, ProviderSocket
 from handspan.provider.peer import identify
-from handspan.provider.server import ProviderServer
-from handspan.provider.socket_file import AlreadyServed
+from handspan.provider.server import AlreadyServed, ProviderServer
 from handspan.wire.cetp import CetpError, CetpRequest, CetpSuccess, execute_request, read_data, read_response
 from tests.waiting import soon, until
 

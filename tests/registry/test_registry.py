@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from handspan.core.agents import GENERAL
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, ToolScope
 from handspan.registry.registry import Registry, RegistryRules
@@ -210,7 +210,7 @@ def test_schemas_are_found_by_globs_over_global_names(registry: Registry) -> Non
     registry.register(ClassTool("git__mine"), CHAT, IN_ONE)
 
     def found(*patterns: str) -> list[str]:
-        return [spec.name for spec in registry.schemas_for_tools(patterns)]
+        return [spec.name for spec in registry.toolbox(Agent("globs", tools=patterns), ADA).specs()]
 
     assert found("git__*") == ["git__log", "git__show"]
     assert found("g?t__log", "read_file", "*_file") == ["git__log", "gut__log", "read_file"]
@@ -251,7 +251,7 @@ def test_tools_are_switched_off_by_name_glob_or_origin(registry: Registry, patte
     everything = {spec.name for spec in box.specs()}
     registry.disable(pattern)
     assert everything - {spec.name for spec in box.specs()} == off
-    assert {entry.spec.name for entry in registry if registry.disabled_by(entry) == pattern} == off
+    assert {entry.spec.name for entry in registry if registry.find_disabling(entry) == pattern} == off
     assert registry.enable(pattern)
     assert {spec.name for spec in box.specs()} == everything
 

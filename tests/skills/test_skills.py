@@ -23,6 +23,7 @@ from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, Worksp
 from handspan.skills.skills import ListedSkill, Skills, build_instructions, tools_of_skills
 from handspan.skills.use_skill import UseSkill
 from handspan.store.switches import file_skill_switches
+from tests.memory_ledger import MemoryLedger
 from tests.skills.control_tokens import has_control_token
 from tests.stores import open_artifacts
 
@@ -469,7 +470,7 @@ async def test_what_a_model_may_not_switch_on_stays_off(
     setup.of_person("human", "disable-model-invocation: true")
     switched, registry = Switched(), Registry()
     registry.register(UseSkill(setup.skills, switched))
-    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace)
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace, ledger=MemoryLedger())
     call = ToolCall("use_skill", msgspec.json.encode(arguments).decode(), "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Failure)
@@ -497,7 +498,7 @@ async def test_a_skill_without_tools_and_variables_is_switched_on_through_the_en
     setup.of_person("plain", body="Go.")
     switched, registry = Switched(), Registry()
     registry.register(UseSkill(setup.skills, switched))
-    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace)
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace, ledger=MemoryLedger())
     call = ToolCall("use_skill", '{"name": "plain", "arguments": {"args": "now"}}', "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Success)

@@ -46,9 +46,6 @@ class Wire:
     async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
         raise TimeoutError
 
-    async def is_sound(self, seconds: float) -> bool:
-        return True
-
 
 class Rows:
     """The rows of clients, as a test wants them."""
@@ -103,6 +100,10 @@ class Pair:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
     def take_waiting(self, record: ClientRecord) -> Waiting:
         return Waiting()
 
@@ -128,12 +129,12 @@ class Pair:
         elif message.stored:
             self.start(self._deliver(message))
         else:
-            self.relay.deliver(message.sender, message.frame)
+            self.relay.deliver(message, message.frame)
 
     async def _deliver(self, message: ToClient) -> None:
         frame = await self.frames.read(message.stored, message.owner)
         assert frame is not None
-        self.relay.deliver(message.sender, frame)
+        self.relay.deliver(message, frame)
 
     def _at_caller(self, kind: str, body: bytes) -> None:
         if kind == messages.FROM_CLIENT:
@@ -147,10 +148,11 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     """Two nodes with one client, which the caller knows."""
     pair = Pair(tmp_path)
     pair.rows.records["p1"] = pair.record()
-    pair.mirrors.open()
+    pair.start(pair.mirrors.look())
     await pair.mirrors.follow("ann")
     yield pair
-    await pair.mirrors.close()
+    pair.mirrors.close()
+    pair.stop()
 
 
 def begin(pair: Pair, ctx: ToolContext, call: str = "c1", **arguments: Any) -> "asyncio.Task[Any]":
@@ -294,8 +296,9 @@ async def test_an_answer_that_is_late_or_of_another_owner_is_no_answer(pair: Pai
 
 
 async def test_the_node_of_the_client_takes_over_a_call_of_a_lost_node_without_sending_it_again(pair: Pair) -> None:
-    pair.relay.deliver("lost", b'{"type":"tool_call_request","id":"c1","name":"add","args":{}}')
-    pair.relay.deliver("lost", b'{"type":"tool_call_request","id":"c2","name":"add","args":{}}')
+    lost = ToClient("lost", "ann", "p1", 1)
+    pair.relay.deliver(lost, b'{"type":"tool_call_request","id":"c1","name":"add","args":{}}')
+    pair.relay.deliver(lost, b'{"type":"tool_call_request","id":"c2","name":"add","args":{}}')
     pair.wire.ends["lost"] = lambda kind, body: None
     pair.relay.take_answer(ResultFrame(id="c1", output=8))
     answer = pair.relay.release("c1")

@@ -43,7 +43,14 @@ class Phone:
         self.questions = RemoteQuestions() if "permissions" in can else None
         origin, scope = Origin("device", label, f"{label}-1"), ToolScope("owner", OPERATOR.owner)
         self.tools = RemoteTools(
-            kit.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
+            kit.registry,
+            SchemaCache(),
+            rules or OfferRules(),
+            self.calls,
+            origin,
+            scope,
+            label,
+            questions=self.questions,
         )
         self.up()
 
@@ -127,7 +134,7 @@ async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that
     def chat(peer: str) -> RemoteTools:
         origin, scope = Origin("remote", "s1", peer), ToolScope("session", "s1")
         calls = RemoteCalls(frozenset())
-        return RemoteTools(kit.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
+        return RemoteTools(kit.registry, SchemaCache(), OfferRules(), calls, origin, scope)
 
     first, second = chat("one"), chat("two")
     first.register([ECHO])
@@ -213,7 +220,8 @@ async def test_a_tool_that_says_nothing_of_itself_counts_as_destructive(kit: Eng
 async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(kit: EngineKit) -> None:
     phone = Phone(kit)
     phone.offer({**ECHO, "name": "grüße senden"})
-    call = phone.call(phone.tools.names[0])
+    (entry,) = kit.registry
+    call = phone.call(entry.spec.name)
     request = await phone.hears()
     assert request["name"] == "grüße senden"
     phone.answer(request["id"])

@@ -60,7 +60,7 @@ async def main(state: Path) -> None:
         ids = (call.id for call in calls)
         await store.conversations.append(session.id, user(), asks(*ids), owner=ANN.owner)
         caller = Caller(ANN, GENERAL, registry.toolbox(GENERAL, ANN, session.id), session.id)
-        await engine.call_all(calls, caller)
+        await asyncio.gather(*(engine.call(call, caller) for call in calls))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ CLERK = Agent(
 async def test_the_built_in_agent_is_always_there_and_stays(store: Store) -> None:
     assert await soon(store.agents.all(owner="ann")) == [GENERAL]
     assert await soon(store.agents.find("General", owner="ann")) == GENERAL
-    with pytest.raises(ToolError, match="is built in and can't be removed"):
+    with pytest.raises(ToolError, match="is built-in and can't be removed"):
         await soon(store.agents.delete("General", owner="ann"))
-    with pytest.raises(ToolError, match="is built in and keeps its name: clone it instead"):
+    with pytest.raises(ToolError, match="is built-in and keeps its name: clone it instead"):
         await soon(store.agents.edit("General", lambda _: Agent("Mine"), owner="ann"))
     with pytest.raises(ToolError, match="There is an agent 'General' already"):
         await soon(store.agents.create(Agent("General", ()), owner="ann"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.errors import ToolError
 from handspan.core.store import ArtifactStore, Store
-from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ async def test_what_comes_in_pieces_is_kept_as_one(artifacts: ArtifactStore, pie
 
 
 async def test_the_oldest_make_room_when_there_are_too_many(state: Path) -> None:
-    async with open_store(state, ArtifactLimits(count=2)) as store:
+    async with open_store(state, ArtifactSettings(count=2)) as store:
         first, *others = [await store.artifacts.keep(b"%d" % number, owner="ann") for number in range(3)]
         await refusal(store.artifacts, first.id)
         assert [await store.artifacts.read(ref.id, owner="ann") for ref in others] == [b"1", b"2"]
@@ -132,7 +132,7 @@ async def test_the_oldest_make_room_when_there_are_too_many(state: Path) -> None
 
 
 async def test_the_oldest_make_room_when_all_together_are_too_large(state: Path) -> None:
-    async with open_store(state, ArtifactLimits(total=10)) as store:
+    async with open_store(state, ArtifactSettings(total=10)) as store:
         first, second = [await store.artifacts.keep(b"12345", owner=owner) for owner in ("ann", "bob")]
         await store.artifacts.receive(pieces_of(b"12", b"34"), owner="ann")
         await refusal(store.artifacts, first.id)
@@ -141,13 +141,13 @@ async def test_the_oldest_make_room_when_all_together_are_too_large(state: Path)
 
 async def test_what_is_too_old_is_gone(artifacts: ArtifactStore, state: Path) -> None:
     old = await artifacts.keep(b"x", owner="ann")
-    async with open_store(state, ArtifactLimits(age=0)) as short:
+    async with open_store(state, ArtifactSettings(days=0)) as short:
         await refusal(short.artifacts, old.id)
         assert await short.artifacts.all(owner="ann") == []
 
 
 async def test_more_than_an_artifact_may_have_is_refused_and_leaves_nothing(state: Path) -> None:
-    async with open_store(state, ArtifactLimits(size=10)) as store:
+    async with open_store(state, ArtifactSettings(size=10)) as store:
         for attempt in (
             store.artifacts.keep(b"x" * 11, owner="ann"),
             store.artifacts.receive(pieces_of(b"x" * 6, b"x" * 6), owner="ann"),

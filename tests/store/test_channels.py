@@ -56,7 +56,7 @@ async def test_messages_and_position_are_there_in_the_next_process(store: Store,
     await soon(store.channels.set_state("telegram", "u2", "replying", 3))
     async with open_store(state) as later:
         assert await soon(later.channels.position("telegram")) == "3"
-        waiting = await soon(later.channels.unanswered("telegram"))
+        waiting = await soon(later.channels.unanswered_messages("telegram"))
     assert [(one.message.id, one.state, one.sent) for one in waiting] == [("u1", "waiting", 0), ("u2", "replying", 3)]
     assert waiting[0].message.content == "Grüße ? ☂" and waiting[0].owner == "ann"
 
@@ -67,13 +67,13 @@ async def test_a_message_is_taken_once_by_its_id_and_by_its_signature(store: Sto
     assert await soon(store.channels.take("telegram", [FIRST, FIRST])) == ["new", "replayed"]
     assert await soon(store.channels.take("telegram", [same_id, same_proof])) == ["known", "replayed"]
     assert await soon(store.channels.take("telegram", [SECOND, SECOND])) == ["new", "known"]
-    assert len(await soon(store.channels.unanswered("telegram"))) == 2
+    assert len(await soon(store.channels.unanswered_messages("telegram"))) == 2
 
 
 async def test_an_answered_message_is_known_for_a_day_without_its_content(store: Store, clock: Clock) -> None:
     await soon(store.channels.take("telegram", [FIRST]))
     await soon(store.channels.set_state("telegram", "u1", "done"))
-    assert await soon(store.channels.unanswered("telegram")) == []
+    assert await soon(store.channels.unanswered_messages("telegram")) == []
     clock.now += DAY - 1
     assert await soon(store.channels.take("telegram", [FIRST])) == ["replayed"]
     clock.now += 2
@@ -83,5 +83,5 @@ async def test_an_answered_message_is_known_for_a_day_without_its_content(store:
 async def test_a_message_that_needs_no_answer_is_stored_as_done(store: Store) -> None:
     refused = InboxMessage(FIRST.message, "", "done")
     assert await soon(store.channels.take("telegram", [refused], "9")) == ["new"]
-    assert await soon(store.channels.unanswered("telegram")) == []
+    assert await soon(store.channels.unanswered_messages("telegram")) == []
     assert await soon(store.channels.take("telegram", [refused])) == ["replayed"]

@@ -11,7 +11,7 @@ from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.function_tool import tool
 from handspan.core.results import Failure, Success, ToolResult, succeed
 from handspan.gateway.gateway import Gateway
-from handspan.store.tables.ledger import EnterCall
+from handspan.store.tables.calls import EnterCall
 from handspan.store.tables.store import TableStore
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from tests.stores import store_settings

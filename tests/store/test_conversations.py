@@ -438,9 +438,9 @@ async def test_a_turn_that_is_handed_over_is_taken_once_and_goes_on_with_its_mes
         await talks.append(session, UserMessage((Text("hello"),)), owner="ann", after=0)
         assert await talks.take_over_turn(session, owner="ann") is None  # it runs
         await talks.hand_over(session, owner="bob")
-        assert await talks.handed_over() == []
+        assert await talks.handed_over_turns() == []
         await talks.hand_over(session, owner="ann")
-        assert await talks.handed_over() == [(session, "ann")]
+        assert await talks.handed_over_turns() == [(session, "ann")]
         assert (await talks.get(session, owner="ann")).state == "running"
         assert await talks.take_over_turn(session, owner="bob") is None
         taken = await talks.take_over_turn(session, owner="ann")
@@ -452,7 +452,7 @@ async def test_a_turn_that_is_handed_over_is_taken_once_and_goes_on_with_its_mes
         await talks.begin_turn(session, owner="ann")  # the next message goes on with it
         await talks.end_turn(session, owner="ann")
         await talks.hand_over(session, owner="ann")  # nothing to hand over
-        assert await talks.handed_over() == []
+        assert await talks.handed_over_turns() == []
 
 
 async def test_a_gateway_that_is_alone_closes_turns_that_were_handed_over(state: Path) -> None:
@@ -462,3 +462,21 @@ async def test_a_gateway_that_is_alone_closes_turns_that_were_handed_over(state:
         await store.conversations.hand_over(session, owner="ann")
         assert (await store.recover()).closed == (session,)
         assert (await store.conversations.get(session, owner="ann")).state == "idle"
+
+
+# Sessions that last for one request.
+
+
+async def test_a_brief_session_is_found_when_it_is_idle_and_leaves_what_it_used(store: Store) -> None:
+    talk = store.conversations
+    for name in ("brief-1", "brief-2", "other-1"):
+        await talk.create(owner="ann", session=name)
+    await talk.append("brief-1", user(), AssistantMessage((Text("yes"),), usage=Usage(3, 4)), owner="ann", cost=0.5)
+    await talk.begin_turn("brief-2", owner="ann")
+    later = store.ledger.now() + 3600
+    assert [*await talk.find_idle("brief-", later)] == [("brief-1", "ann")]
+    assert await talk.find_idle("brief-", 0.0) == []
+    await talk.delete("brief-1", owner="ann", keeps_usage=True)
+    assert await talk.find("brief-1", owner="ann") is None
+    (spent,) = await store.usage.sums("day", owner="ann")
+    assert (spent.replies, spent.cost.known) == (1, 0.5)

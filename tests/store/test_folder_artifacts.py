@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from handspan.config.store_settings import ArtifactSettings
 from handspan.core.errors import StoreError, ToolError
-from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
-from handspan.store.partial_file import PartialFile
+from handspan.store.artifacts import FolderArtifacts
+from handspan.store.bodies import PartialFile
 from tests.store.test_artifacts import pieces_of, refusal
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ def modes_in(folder: Path) -> dict[str, int]:
 
 async def test_what_is_larger_than_one_artifact_may_be_is_refused(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"11 bytes .* \(10\)") as refused:
-        await FolderArtifacts(folder, ArtifactLimits(size=10)).keep(b"x" * 11, owner="ann")
+        await FolderArtifacts(folder, ArtifactSettings(size=10)).keep(b"x" * 11, owner="ann")
     assert refused.value.code == "file_too_large"
     assert modes_in(folder.parent) == {}
 
@@ -87,7 +88,7 @@ async def test_a_body_that_cannot_be_read_is_said(artifacts: FolderArtifacts, fo
 
 
 async def test_the_oldest_make_room_when_there_are_too_many(folder: Path) -> None:
-    artifacts = FolderArtifacts(folder, ArtifactLimits(count=2))
+    artifacts = FolderArtifacts(folder, ArtifactSettings(count=2))
     first, second = [await artifacts.keep(b"x", owner="ann") for _ in range(2)]
     os.utime(folder / first.id, (time.time() - 60,) * 2)
     third = await artifacts.keep(b"x", owner="ann")
@@ -97,7 +98,7 @@ async def test_the_oldest_make_room_when_there_are_too_many(folder: Path) -> Non
 
 
 async def test_the_oldest_make_room_when_all_together_are_too_large(folder: Path) -> None:
-    artifacts = FolderArtifacts(folder, ArtifactLimits(total=10))
+    artifacts = FolderArtifacts(folder, ArtifactSettings(total=10))
     first, second = [await artifacts.keep(b"12345", owner="ann") for _ in range(2)]
     os.utime(folder / first.id, (time.time() - 60,) * 2)
     await artifacts.keep(b"1234", owner="ann")
@@ -108,7 +109,7 @@ async def test_the_oldest_make_room_when_all_together_are_too_large(folder: Path
 async def test_what_is_too_old_is_gone_at_once_and_removed_with_the_next_one(folder: Path) -> None:
     artifacts = FolderArtifacts(folder)
     old = await artifacts.keep(b"x", owner="ann")
-    short = FolderArtifacts(folder, ArtifactLimits(age=0))
+    short = FolderArtifacts(folder, ArtifactSettings(days=0))
     os.utime(folder / old.id, (time.time() - 60,) * 2)
     with pytest.raises(ToolError, match="too old"):
         await short.get(old.id, owner="ann")
@@ -117,7 +118,7 @@ async def test_what_is_too_old_is_gone_at_once_and_removed_with_the_next_one(fol
 
 
 async def test_many_kept_at_once_stay_within_limits_and_lose_nothing(folder: Path) -> None:
-    artifacts = FolderArtifacts(folder, ArtifactLimits(count=3))
+    artifacts = FolderArtifacts(folder, ArtifactSettings(count=3))
     kept = await asyncio.gather(*(artifacts.keep(bytes([number]), owner="ann") for number in range(40)))
     assert len({ref.id for ref in kept}) == 40
     assert len(modes_in(folder)) == 6
@@ -195,7 +196,7 @@ async def test_more_than_an_artifact_may_have_is_refused_on_the_way(folder: Path
 
     with pytest.raises(ToolError, match=r"More than 1000000 bytes") as refused:
         await asyncio.wait_for(
-            FolderArtifacts(folder, ArtifactLimits(size=1_000_000)).receive(endless(), owner="ann"), 60
+            FolderArtifacts(folder, ArtifactSettings(size=1_000_000)).receive(endless(), owner="ann"), 60
         )
     assert refused.value.code == "file_too_large"
     assert taken <= 1_000_000 + size and modes_in(folder) == {}
@@ -251,7 +252,7 @@ async def test_a_disk_that_is_full_half_way_is_said_and_leaves_nothing(
 
 
 async def test_what_comes_makes_room_for_itself(folder: Path) -> None:
-    artifacts = FolderArtifacts(folder, ArtifactLimits(count=2))
+    artifacts = FolderArtifacts(folder, ArtifactSettings(count=2))
     refs = [await artifacts.receive(pieces_of(b"%d" % number), owner="ann") for number in range(4)]
     with pytest.raises(ToolError):
         await artifacts.get(refs[0].id, owner="ann")
@@ -281,7 +282,7 @@ async def test_an_artifact_whose_record_cannot_be_written_is_none(
 
 
 async def test_a_thread_that_comes_too_late_writes_nothing(tmp_path: Path) -> None:
-    coming = PartialFile(tmp_path, "late", 10)
+    coming = PartialFile(tmp_path, 10)
     await coming.discard()
     coming._write(b"x")
     assert modes_in(tmp_path) == {}

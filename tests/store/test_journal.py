@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handspan.core.calls import CallRecord, ToolFacts
+from handspan.core.calls import AskingModel, CallRecord, ToolFacts
 from handspan.core.errors import ErrorCode
 from handspan.core.principals import Origin
-from handspan.core.records import ToolTiming
+from handspan.core.records import CallFilter, ToolTiming
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
-from tests.store.things import READS, call, finished, started
+from tests.store.things import READS, WRITES, call, finished, started
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def pages(store: Store, limit: int, only: dict[str, Any]) -> list[str]:
     seen: list[str] = []
     after: str | None = None
     for _ in range(100):
-        page, after = await soon(store.ledger.page(owner="ann", limit=limit, after=after, **only))
+        page, after = await soon(store.ledger.page(CallFilter(**only), owner="ann", limit=limit, after=after))
         assert len(page) == limit or after is None
         seen += [record.id for record in page]
         if after is None:
@@ -122,20 +122,25 @@ async def test_timings_are_over_all_finished_calls_of_a_tool(store: Store) -> No
 
     found = await soon(store.ledger.timings(owner="ann"))
     assert found == [ToolTiming("read_file", 40, 3, 20.0, 38.0), ToolTiming("write_file", 1, 0, 7.0, 7.0)]
-    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", session="s1"))] == ["read_file"]
-    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", tool="write_file"))] == ["write_file"]
-    assert len(await soon(store.ledger.timings(owner="ann", origin="builtin"))) == 2
-    assert await soon(store.ledger.timings(owner="ann", origin="device")) == []
+    assert [one.tool for one in await soon(store.ledger.timings(CallFilter(session="s1"), owner="ann"))] == [
+        "read_file"
+    ]
+    assert [one.tool for one in await soon(store.ledger.timings(CallFilter(tool="write_file"), owner="ann"))] == [
+        "write_file"
+    ]
+    assert len(await soon(store.ledger.timings(CallFilter(origin="builtin"), owner="ann"))) == 2
+    assert await soon(store.ledger.timings(CallFilter(origin="device"), owner="ann")) == []
 
 
 async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -> None:
     records = [await started(store.ledger, named("read_file", 1000.0 + number)) for number in range(6)]
     for record in records:
         await finished(store.ledger, record, Failure("timeout", "Too late."))
-    first, after = await soon(store.ledger.page(owner="ann", tool="read_file", status="error", limit=3))
+    failed = CallFilter(tool="read_file", status="error")
+    first, after = await soon(store.ledger.page(failed, owner="ann", limit=3))
     newer = await started(store.ledger, named("read_file", 2000.0))
     await finished(store.ledger, newer, Failure("busy", "Later."))
-    second, end = await soon(store.ledger.page(owner="ann", tool="read_file", status="error", limit=3, after=after))
+    second, end = await soon(store.ledger.page(failed, owner="ann", limit=3, after=after))
     assert [record.id for record in (*first, *second)] == [record.id for record in reversed(records)] and end is None
 
 
@@ -143,13 +148,32 @@ async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -
 async def test_every_code_of_the_table_is_the_status_of_its_calls(store: Store, code: ErrorCode) -> None:
     record = await started(store.ledger, named("t", 1.0))
     await finished(store.ledger, record, Failure(code, '\ud800 "code":"x" äöü'))
-    assert [one.id for one in (await soon(store.ledger.page(owner="ann", status=code)))[0]] == [record.id]
+    assert [one.id for one in (await soon(store.ledger.page(CallFilter(status=code), owner="ann")))[0]] == [record.id]
 
 
 @given(value=st.recursive(st.none() | st.text(), lambda inner: st.dictionaries(st.text(), inner), max_leaves=4))
 def test_no_value_of_a_tool_can_look_like_an_error(value: Any) -> None:
     encoded = succeed(value).encoded
     assert encoded.startswith(b'{"status":"success"')
+
+
+async def test_a_call_names_the_model_that_asked_for_it_from_its_entry_to_its_end(store: Store) -> None:
+    asked = AskingModel("far-2", "near", 'It said "no": \\ \0 {busy}.')
+    for tool in (READS, WRITES):
+        for is_accepted in (True, False):
+            record, other = call(tool=tool), call(tool=tool)
+            record.asked_by = asked
+            if is_accepted:
+                await soon(store.ledger.accept(record))
+            for one in (record, other):
+                await started(store.ledger, one)
+            page, _ = await soon(store.ledger.page(owner=record.owner))
+            found = {one.id: one.asked_by for one in page}
+            assert (found[record.id], found[other.id]) == (asked, None)
+            for one in (record, other):
+                await finished(store.ledger, one, succeed(1))
+            assert (await soon(store.ledger.get(record.id, owner="ann"))).asked_by == asked
+            assert (await soon(store.ledger.get(other.id, owner="ann"))).asked_by is None
 
 
 async def test_a_read_only_call_stands_in_the_journal_as_soon_as_it_runs(store: Store) -> None:

@@ -13,6 +13,7 @@ import pytest
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
+from tests.store.rewinding import all_texts
 from tests.stores import has_connections, is_sound, leases_in, open_store
 from tests.thoroughness import repeats
 from tests.waiting import soon, until
@@ -23,9 +24,9 @@ KILLS = repeats(15)
 ROOT = Path(__file__).parents[2]
 
 
-def run_and_kill(state: Path, lines: int) -> list[list[str]]:
+def run_and_kill(state: Path, lines: int, module: str = "crashing") -> list[list[str]]:
     """What the process had acknowledged when it was killed: at least so many lines."""
-    command = [sys.executable, "-m", "tests.store.crashing", str(state)]
+    command = [sys.executable, "-m", f"tests.store.{module}", str(state)]
     without_coverage = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=without_coverage, bufsize=0) as process:
         assert process.stdout is not None
@@ -66,6 +67,28 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
     assert len(finished) > KILLS
     assert open_after_kill > 0, "no process was ever killed in the middle of a call"
     assert leases_in(state) == 0
+
+
+@pytest.mark.flood
+@pytest.mark.outside
+async def test_going_back_loses_no_word_however_often_the_process_is_killed(state: Path) -> None:
+    """SPEC L8."""
+    chance = random.Random(20261101)
+    said: dict[str, int] = defaultdict(int)
+    async with open_store(state):  # the processes share the server that this starts
+        pass
+    for _ in range(max(2, KILLS // 3)):
+        for _, name, texts in await asyncio.to_thread(run_and_kill, state, chance.randint(1, 60), "rewinding"):
+            said[name] = max(said[name], int(texts))
+        assert is_sound(state)
+        await until(lambda: not has_connections(state))
+        async with open_store(state) as store:
+            await soon(store.recover())
+            for name, count in said.items():
+                found = await soon(all_texts(store, name))
+                assert len(set(found)) == len(found), "nothing is there twice"
+                assert {str(number) for number in range(count)} <= set(found)
+                check_all(await soon(store.conversations.load(name, owner="ann")))
 
 
 async def check(

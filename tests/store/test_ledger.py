@@ -10,6 +10,7 @@ from msgspec import UNSET, structs
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolFacts
 from handspan.core.errors import ToolError
+from handspan.core.records import CallFilter
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
@@ -274,7 +275,7 @@ async def test_the_owner_reads_the_journal_page_by_page_the_last_call_first(ledg
         seen += page
     assert after is None
     assert [(record.at, record.id) for record in seen] == sorted(((r.at, r.id) for r in records), reverse=True)
-    page, after = await soon(ledger.page(owner="ann", session="s1", limit=0))
+    page, after = await soon(ledger.page(CallFilter(session="s1"), owner="ann", limit=0))
     assert len(page) == 1
     assert {record.session for record in page} == {"s1"}
 

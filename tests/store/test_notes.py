@@ -8,7 +8,7 @@ import pytest
 from handspan.core.calls import LONGEST_NOTE, CallRecord, Note
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Ledger, Store
-from handspan.engine.ledger import MemoryLedger
+from tests.memory_ledger import MemoryLedger
 from tests.store.things import Clock, call, count
 from tests.stores import open_store
 from tests.waiting import soon

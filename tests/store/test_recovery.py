@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from msgspec import structs
 
+from handspan.core.calls import ToolFacts
 from handspan.core.messages import Message
+from handspan.core.principals import Origin, OriginKind
 from handspan.core.questions import Answer
 from handspan.core.records import Recovery, SessionRecord
 from handspan.core.results import Attachment, Failure, succeed
 from handspan.core.store import Store
+from handspan.core.tool import AnsweredBy
 from tests.store.things import READS, Clock, answers, asks, call, finished, question, says, started, user
 from tests.stores import open_store, rows_in
 from tests.waiting import soon
@@ -213,3 +217,19 @@ async def test_two_that_recover_at_once_give_one_result(store: Store, state: Pat
     assert len(await soon(others[0].conversations.load(session.id, owner="ann"))) == 3
     await soon(asyncio.gather(*(other.close() for other in others)))
     assert rows_in(state, "SELECT COUNT(*) FROM messages") == [(3,)]
+
+
+OF_KIND: Final[dict[OriginKind, AnsweredBy]] = {"device": "connection", "browser": "request"}
+
+
+async def test_a_turn_that_waits_for_calls_with_results_can_go_on(store: Store, later: Store) -> None:
+    kinds: tuple[tuple[str, OriginKind], ...] = (("answered", "device"), ("of-a-page", "browser"))
+    for session, kind in kinds:
+        await soon(store.conversations.create(owner="ann", session=session))
+        await soon(store.conversations.begin_turn(session, owner="ann"))
+        await soon(store.conversations.append(session, user(), asks(session), owner="ann"))
+        await soon(store.conversations.end_turn(session, owner="ann", waiting=True))
+        facts = ToolFacts(Origin(kind, "arm"), "1.0.0", read_only=False, answered_by=OF_KIND[kind])
+        record = await started(store.ledger, call(session, session=session, tool=facts))
+        await finished(store.ledger, record, succeed(1))
+    assert await crash(store, later) == Recovery(answered=(("answered", "ann"),)), "the page sends its results again"

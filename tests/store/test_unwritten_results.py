@@ -13,7 +13,7 @@ from handspan.core.errors import StoreError, ToolError
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
 from handspan.core.values import Json
-from handspan.engine.ledger import publish_when_stored
+from handspan.engine.results import Results
 from handspan.store.unwritten_results import UnwrittenResults
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway, running_gateway
@@ -75,7 +75,7 @@ async def test_it_is_published_once_and_only_when_it_is_written(store: Store, st
     bus.subscribe(CallCompleted, lambda event: heard.append(event.id))
     record = await started(store.ledger, call())
     with no_room(SMALL, state):
-        written = publish_when_stored(bus, store.ledger, store.ledger.finish(record, LARGE), record)
+        written = Results(store.ledger, bus, lambda: False).write(record, LARGE)
         assert not isinstance(written, bool)
         with pytest.raises(StoreError):
             await soon(written)

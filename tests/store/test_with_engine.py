@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
-from tests.engine.engine_kit import EngineKit
+from tests.engine.engine_kit import EngineKit, call_all
 from tests.stores import commits_of, open_store, rows_in
 from tests.waiting import soon
 
@@ -87,7 +87,7 @@ async def test_every_call_is_in_the_journal_with_its_result(process: Process) ->
 async def test_many_calls_at_once_share_commits(process: Process) -> None:
     before = commits_of(process.store)
     calls = [ToolCall("write", {"text": str(number)}, f"c{number}") for number in range(60)]
-    results = await soon(process.engine.call_all(calls, process.caller()))
+    results = await soon(call_all(process.engine, calls, process.caller()))
     assert [result.value for result in results if isinstance(result, Success)] == [f"wrote {n}" for n in range(60)]
     assert commits_of(process.store) - before < 60  # each has two writes
 

@@ -7,9 +7,16 @@ import uuid
 from pathlib import Path
 
 from handspan.core.values import Json
+from handspan.tools.sandbox import Sandbox
 
 LIMIT = 60.0
 """Seconds that no wait in a test exceeds."""
+
+
+async def probe(sandbox: Sandbox) -> Sandbox:
+    """The sandbox after its test: its `report` says whether it is active."""
+    await sandbox.ready()
+    return sandbox
 
 
 class Reports:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.messages import CallResult
 from handspan.core.results import encode_envelope, succeed
 from handspan.core.values import Json, JsonObject
 from handspan.tools.artifact import ReadArtifact
@@ -54,6 +55,27 @@ async def test_somebody_elses_artifact_is_not_there(ctx: ToolContext) -> None:
         with pytest.raises(ToolError) as refused:
             await ReadArtifact().run(arguments, ctx)
         assert refused.value.code == "file_not_found"
+
+
+async def test_the_stored_result_of_a_call_is_read_by_the_id_of_the_call(ctx: ToolContext) -> None:
+    envelope = '{"source":"outside: example.com","status":"success","result":["one","needle","three"]}'
+    asked: list[tuple[str, str, str]] = []
+
+    async def find(session: str, call_id: str, *, owner: str) -> CallResult | None:
+        asked.append((session, call_id, owner))
+        return CallResult(call_id, "web_fetch", envelope) if call_id == "call_7" else None
+
+    tool = ReadArtifact(find_result=find)
+    whole = await read(ctx, "call_7", tool)
+    assert msgspec.json.decode(str(whole["content"])) == msgspec.json.decode(envelope)
+    assert asked == [(ctx.session, "call_7", ctx.who.owner)]
+    ((line, offset, text),) = matches(await read(ctx, "call_7", tool, query="needle"))
+    assert (line, text) == (6, '  "needle",')
+    assert isinstance(offset, int)
+    part = await read(ctx, "call_7", tool, offset=offset, limit=10)
+    assert part["content"] == '  "needle"'
+    with pytest.raises(ToolError):
+        await read(ctx, "call_8", tool)
 
 
 async def test_an_offset_beyond_the_end_names_the_size(ctx: ToolContext) -> None:

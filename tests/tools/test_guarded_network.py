@@ -22,15 +22,16 @@ from handspan.core.values import JsonObject
 from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
+from handspan.tools.bubblewrap import Network
 from handspan.tools.mounts import SANDBOX_PATH
-from handspan.tools.processes import find_program, run_child
-from handspan.tools.sandbox import Network, Sandbox, SandboxReport, create_workspace
+from handspan.tools.processes import run_child
+from handspan.tools.sandbox import Sandbox, SandboxReport, create_workspace
 from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell
 from tests.net.site import Answer, Site, redirect, response
 from tests.net.test_tls import Certificate
-from tests.tools.child_processes import LIMIT
+from tests.tools.child_processes import LIMIT, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ def folder(on_disk: Path) -> Path:
 
 
 async def probed(folder: Path, network: Network = "guarded") -> Sandbox:
-    sandbox = await Sandbox.probe(folder, network=network)
+    sandbox = await probe(Sandbox(folder, network=network))
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
     assert (sandbox.active, sandbox.report.network) == (True, network), sandbox.report
@@ -199,7 +200,7 @@ async def test_git_clones_over_https(shell: GuardedShell, folder: Path, tmp_path
 async def test_packages_are_installed_over_https(
     shell: GuardedShell, folder: Path, tmp_path: Path, program: str
 ) -> None:
-    if find_program(program, SANDBOX_PATH) is None:
+    if shutil.which(program, path=SANDBOX_PATH) is None:
         pytest.skip(f"{program} is not installed for everybody")
     certificate = Certificate(tmp_path)
     shutil.copy(certificate.file, folder / "ca.pem")
@@ -337,8 +338,8 @@ async def test_without_a_python_for_the_starter_there_is_no_network_and_the_repo
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await probed(folder)
-    monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
-    sandbox = await Sandbox.probe(folder, network="guarded")
+    monkeypatch.setattr("handspan.tools.bubblewrap._PYTHON", "no-such-python")
+    sandbox = await probe(Sandbox(folder, network="guarded"))
     assert sandbox.active and sandbox.report.network == "none"
     assert (
         "commands have no network" in sandbox.report.warning
@@ -350,8 +351,8 @@ async def test_a_starter_that_fails_means_no_network_and_the_report_says_why(
     folder: Path, monkeypatch: pytest.MonkeyPatch, ctx: ToolContext
 ) -> None:
     await probed(folder)
-    monkeypatch.setattr("handspan.tools.starter._PROGRAM", "raise SystemExit('no socket can be had')")
-    sandbox = await Sandbox.probe(folder, network="guarded")
+    monkeypatch.setattr("handspan.tools.bubblewrap._PROGRAM", "raise SystemExit('no socket can be had')")
+    sandbox = await probe(Sandbox(folder, network="guarded"))
     assert sandbox.active and sandbox.report.network == "none"
     assert "no socket can be had" in sandbox.report.warning
     assert "There is no network" in GuardedShell(sandbox, ctx, POLICY, ProxyLimits()).tool.spec.description
@@ -361,8 +362,8 @@ async def test_a_starter_that_hands_out_no_socket_means_no_network(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await probed(folder)
-    monkeypatch.setattr("handspan.tools.starter._PROGRAM", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])")
-    report = (await Sandbox.probe(folder, network="guarded")).report
+    monkeypatch.setattr("handspan.tools.bubblewrap._PROGRAM", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])")
+    report = (await probe(Sandbox(folder, network="guarded"))).report
     assert report.network == "none" and "handed out no socket" in report.warning
 
 

@@ -15,7 +15,7 @@ ARGUMENTS = {"channel": "telegram", "chat_id": "42", "content": "Grüße"}
 class Outbox:
     """A bus that knows one channel and keeps what it was given."""
 
-    described = " Channels: telegram."
+    channels_text = " Channels: telegram."
 
     def __init__(self, missing: str = "") -> None:
         self.missing = missing

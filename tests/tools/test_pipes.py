@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 import uvloop
 
-from handspan.tools.pipes import hand_over
+from handspan.tools.processes import detach_pipe
 
 _LOOPS = {"asyncio": asyncio.SelectorEventLoop, "uvloop": uvloop.new_event_loop}
 
@@ -17,7 +17,7 @@ _LOOPS = {"asyncio": asyncio.SelectorEventLoop, "uvloop": uvloop.new_event_loop}
 @pytest.mark.parametrize("make_loop", _LOOPS.values(), ids=_LOOPS)
 def test_a_pipe_is_closed_either_by_its_loop_or_by_its_file(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def count_closes() -> None:
-        pipe = hand_over(FileIO(_open_pipe()))
+        pipe = detach_pipe(FileIO(_open_pipe()))
         descriptor = pipe.fileno()
         pipe.close()
         is_closed_by_file = _make_sure_it_is_closed(descriptor)
@@ -34,7 +34,7 @@ def test_a_pipe_is_closed_either_by_its_loop_or_by_its_file(make_loop: Callable[
 def test_a_pipe_that_was_read_to_its_end_is_closed(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         before = FileIO(_open_pipe())
-        pipe = hand_over(before)
+        pipe = detach_pipe(before)
         descriptor = pipe.fileno()
         await _read_to_the_end(pipe)
         assert before.closed

@@ -13,10 +13,20 @@ from pathlib import Path
 import pytest
 
 from handspan.tools import memory_group
+from handspan.tools.bubblewrap import CommandLimits
 from handspan.tools.processes import ChildResult, Launch, run_child
-from handspan.tools.sandbox import SANDBOX_UID, CommandLimits, Sandbox, SandboxReport, create_workspace
+from handspan.tools.sandbox import SANDBOX_UID, Sandbox, SandboxReport, create_workspace
 from handspan.tools.seccomp import system_call_filter
-from tests.tools.child_processes import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
+from tests.tools.child_processes import (
+    LIMIT,
+    Reports,
+    all_end,
+    is_gone,
+    new_mark,
+    probe,
+    processes_with,
+    states_of_children,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +49,7 @@ async def sandbox(folder: Path) -> Sandbox:
 
 
 async def probed(folder: Path, *hidden: Path, limits: CommandLimits | None = None, uid: int = SANDBOX_UID) -> Sandbox:
-    sandbox = await Sandbox.probe(folder, hidden=hidden, limits=limits, uid=uid)
+    sandbox = await probe(Sandbox(folder, hidden=hidden, limits=limits, uid=uid))
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
     assert sandbox.active, sandbox.report
@@ -79,7 +89,7 @@ async def test_without_bubblewrap_it_is_off_and_says_how_to_install_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(folder))
-    sandbox = await Sandbox.probe(folder)
+    sandbox = await probe(Sandbox(folder))
     assert not sandbox.active
     assert sandbox.report == SandboxReport(False, "'bwrap' is not installed", "apt-get install bubblewrap")
     assert str(sandbox.report) == "sandbox: off ('bwrap' is not installed); apt-get install bubblewrap"
@@ -101,7 +111,7 @@ async def test_a_bubblewrap_that_fails_means_off_with_its_words_and_a_remedy(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str, reason: str, remedy: str
 ) -> None:
     monkeypatch.setenv("PATH", f"{fake_bwrap(tmp_path, bwrap)}:{os.environ['PATH']}")
-    report = (await Sandbox.probe(folder)).report
+    report = (await probe(Sandbox(folder))).report
     assert not report.active
     assert reason in report.reason and remedy in report.remedy
 
@@ -115,7 +125,7 @@ async def test_a_wall_that_does_not_hold_means_off(
 ) -> None:
     programs = fake_bwrap(tmp_path, f"echo >&0; read -r word; exit {code}")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    report = (await Sandbox.probe(folder)).report
+    report = (await probe(Sandbox(folder))).report
     assert not report.active and reason in report.reason
 
 
@@ -125,7 +135,7 @@ async def test_a_bubblewrap_that_can_not_be_started_means_off(
     programs = fake_bwrap(tmp_path, "exit 0")
     (programs / "bwrap").write_text("#!/no/such/interpreter\n")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    assert "Could not start" in (await Sandbox.probe(folder)).report.reason
+    assert "Could not start" in (await probe(Sandbox(folder))).report.reason
 
 
 def fake_bwrap(tmp_path: Path, script: str) -> Path:
@@ -137,20 +147,20 @@ def fake_bwrap(tmp_path: Path, script: str) -> Path:
 
 
 async def test_without_a_workspace_it_is_off(tmp_path: Path) -> None:
-    assert "is no folder" in (await Sandbox.probe(tmp_path / "missing")).report.reason
+    assert "is no folder" in (await probe(Sandbox(tmp_path / "missing"))).report.reason
 
 
 async def test_the_whole_machine_is_no_workspace() -> None:
-    assert "whole machine" in (await Sandbox.probe(Path("/"))).report.reason
+    assert "whole machine" in (await probe(Sandbox(Path("/")))).report.reason
 
 
 async def test_commands_never_run_as_root(folder: Path) -> None:
-    assert "would run as root" in (await Sandbox.probe(folder, uid=0)).report.reason
+    assert "would run as root" in (await probe(Sandbox(folder, uid=0))).report.reason
 
 
 async def test_elsewhere_than_on_linux_it_is_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "needs Linux" in (await Sandbox.probe(folder)).report.reason
+    assert "needs Linux" in (await probe(Sandbox(folder))).report.reason
 
 
 async def test_an_active_one_says_so_and_has_nothing_to_warn_of(sandbox: Sandbox) -> None:
@@ -184,7 +194,7 @@ async def test_a_workspace_that_commands_may_not_enter_means_off_and_how_to_open
     theirs.mkdir(mode=0o755)
     await probed(theirs)
     theirs.chmod(0o700)
-    report = (await Sandbox.probe(theirs)).report
+    report = (await probe(Sandbox(theirs))).report
     assert not report.active and "may not enter" in report.reason
     assert report.remedy.startswith(f"chown {SANDBOX_UID} {theirs}")
 
@@ -512,7 +522,7 @@ async def test_a_machine_without_a_filter_is_told_of(folder: Path, monkeypatch: 
     await probed(folder)
     machine = os.uname()
     monkeypatch.setattr("os.uname", lambda: os.uname_result((*machine[:4], "riscv64")))
-    sandbox = await Sandbox.probe(folder)
+    sandbox = await probe(Sandbox(folder))
     if os.geteuid() == 0:  # nothing else closes user namespaces then, and the self-test has seen it
         assert "new user namespaces" in sandbox.report.reason
     else:
@@ -594,7 +604,8 @@ async def another_gateway(folder: Path, command: str) -> asyncio.subprocess.Proc
         "from handspan.tools.processes import run_child\n"
         "from handspan.tools.sandbox import Sandbox\n"
         "async def main():\n"
-        "    sandbox = await Sandbox.probe(Path(sys.argv[1]))\n"
+        "    sandbox = Sandbox(Path(sys.argv[1]))\n"
+        "    await sandbox.ready()\n"
         "    print('begins', flush=True)\n"
         "    with sandbox.launch(('sh', '-c', sys.argv[2])) as launch:\n"
         "        await run_child(launch, timeout=60, progress=lambda report: print(report, flush=True))\n"

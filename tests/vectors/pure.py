@@ -21,8 +21,8 @@ from handspan.client.actions import (
 )
 from handspan.client.calls import login_answer
 from handspan.client.chat_state import ChatState
-from handspan.client.client import CAPABILITIES
 from handspan.client.client_state import ClientState
+from handspan.client.connection import CAPABILITIES
 from handspan.client.errors import LoginRequired
 from handspan.client.memory import CallMemory
 from handspan.client.results import Image, ResultEncoder
@@ -32,16 +32,8 @@ from handspan.core.errors import ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.questions import Question
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import (
-    AnswerFrame,
-    CallRequest,
-    ChannelMessage,
-    Connect,
-    Decision,
-    FailureFrame,
-    ResultFrame,
-    Say,
-)
+from handspan.wire.ws_chat_frames import AnswerFrame, ChannelMessage, Say
+from handspan.wire.ws_frames import CallRequest, Connect, Decision, FailureFrame, ResultFrame
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -121,7 +113,7 @@ class PureClient:
         if read is not None:
             self._do(self._peer.receive(read, NOW))
             while self._large:
-                self._do(self._peer.replace_answer(await self._fitting(self._large.pop(0)), NOW))
+                self._do(self._peer.calls.replace_answer(await self._fitting(self._large.pop(0)), NOW))
 
     async def sent(self) -> dict[str, Any]:
         """The next frame."""
@@ -141,7 +133,7 @@ class PureClient:
             case {"raises": str(text)}:
                 self._finish(call_id, self._failure(call_id, text, how))
             case {"progress": value}:
-                self._do(self._peer.report_progress(call_id, value))
+                self._do(self._peer.calls.report_progress(call_id, value))
             case {"stopped": True}:
                 assert call_id in self._stopped, f"{call_id} was not told to stop"
                 self._finish(call_id, None)
@@ -150,7 +142,7 @@ class PureClient:
         """The person says this."""
         asked = self._asking.pop(permission)
         if isinstance(asked, str):
-            self._do(self._peer.answer_permission(asked, cast(Decision, decision), how_to_enable))
+            self._do(self._peer.calls.answer_permission(asked, cast(Decision, decision), how_to_enable))
         elif decision == "allow":
             self._run(asked)
         else:
@@ -171,7 +163,7 @@ class PureClient:
         code, request = how.get("code", ""), self._requests[call_id]
         if code == "auth_required":
             error = LoginRequired(text, hint=how.get("hint", ""), intent=how.get("intent", ""))
-            return login_answer(request, error, self._peer.capabilities)
+            return login_answer(request, error, self._peer.link.capabilities)
         return FailureFrame(id=call_id, error=text, code=code)
 
     async def restart(self) -> None:
@@ -203,19 +195,21 @@ class PureClient:
 
     async def _answer(self, call_id: str, value: Any) -> ResultFrame | FailureFrame:
         try:
-            return await ResultEncoder(no_upload).encode(call_id, value, self._peer.capabilities, self._peer.limits)
+            return await ResultEncoder(no_upload).encode(
+                call_id, value, self._peer.link.capabilities, self._peer.link.limits
+            )
         except ToolError as error:
             return FailureFrame(id=call_id, error=error.message, code=error.code)
 
     async def _fitting(self, answer: ResultFrame) -> ResultFrame | FailureFrame:
         try:
-            return await ResultEncoder(no_upload).shrink(answer, self._peer.capabilities, self._peer.limits)
+            return await ResultEncoder(no_upload).shrink(answer, self._peer.link.capabilities, self._peer.link.limits)
         except ToolError as error:
             return FailureFrame(id=answer.call, error=error.message, code=error.code)
 
     def _finish(self, call_id: str, answer: Any) -> None:
         del self._running[call_id]
-        self._do(self._peer.finish_call(call_id, answer, NOW))
+        self._do(self._peer.calls.finish_call(call_id, answer, NOW))
 
     def _run(self, run: RunCall) -> None:
         if run.is_recorded:

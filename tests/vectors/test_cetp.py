@@ -8,6 +8,7 @@ import pytest
 
 from handspan.core.errors import WireError
 from handspan.core.schema import Validator
+from handspan.core.values import encode
 from handspan.wire.cetp import (
     ERROR_CODES,
     EXECUTE_TOOL,
@@ -15,7 +16,6 @@ from handspan.wire.cetp import (
     CetpRequest,
     CetpSuccess,
     ProviderError,
-    encode_message,
     execute_request,
     label_of,
     read_data,
@@ -159,7 +159,7 @@ def play_manifest(step: dict[str, Any], text: str) -> None:
     ],
 )
 def test_what_is_sent_is_valid_by_its_schema(schema: str, message: CetpRequest | CetpSuccess | CetpError) -> None:
-    assert problems(schema, json.loads(encode_message(message))) == []
+    assert problems(schema, json.loads(encode(message))) == []
 
 
 def problems(name: str, value: Any) -> list[str]:

@@ -8,17 +8,8 @@ import msgspec
 import pytest
 
 from handspan.core.schema import Validator
-from handspan.wire.ws import encode
-from handspan.wire.ws_frames import (
-    CallRequest,
-    ClientFrame,
-    Connect,
-    Connected,
-    MediaPart,
-    ResultFrame,
-    ServerFrame,
-    WireLimits,
-)
+from handspan.wire.ws import ClientFrame, ServerFrame, encode
+from handspan.wire.ws_frames import CallRequest, Connect, Connected, MediaPart, ResultFrame, WireLimits
 from tests.vectors.cases import schema
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "protocol_schemas.py"

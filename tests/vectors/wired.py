@@ -16,7 +16,8 @@ from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.values import Arguments
-from handspan.wire.ws_frames import ChannelMessage, Decision
+from handspan.wire.ws_chat_frames import ChannelMessage
+from handspan.wire.ws_frames import Decision
 from tests.vectors.cases import Case
 from tests.vectors.pure import fields_of, value_of
 from tests.waiting import until

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import WireError
 from handspan.core.names import check_namespace
-from handspan.core.values import Json
+from handspan.core.values import Json, encode
 from handspan.wire.cetp import (
     CETP_CODES,
     MAX_TOOLS,
     CetpError,
     CetpSuccess,
     ProviderError,
-    encode_message,
     execute_request,
     label_of,
+    no_response_error,
     read_bundle,
     read_data,
     read_extras,
@@ -26,7 +26,6 @@ from handspan.wire.cetp import (
     read_request,
     read_response,
     read_tools,
-    unanswered,
 )
 
 VALUES = st.recursive(
@@ -73,7 +72,7 @@ def test_tools_and_info_are_read_or_refused(value: Any) -> None:
     st.text(min_size=1, max_size=20), st.dictionaries(st.text(max_size=5), VALUES, max_size=3), st.text(max_size=128)
 )
 def test_a_call_is_read_as_it_was_written(tool: str, arguments: Any, request_id: str) -> None:
-    request = read_request(encode_message(execute_request(tool, arguments, request_id)))
+    request = read_request(encode(execute_request(tool, arguments, request_id)))
     call = read_extras(request.extras)
     assert (call.tool_name, call.arguments, call.request_id) == (tool, arguments, request_id)
 
@@ -110,7 +109,7 @@ def test_texts_of_a_provider_are_cut() -> None:
     for value in wrong:
         cut = read_bundle(value)
         assert isinstance(cut, CetpError) and len(cut.error_message) < 200
-    assert len(unanswered("a", long).error_message) == 4000
+    assert len(no_response_error("a", long).error_message) == 4000
 
 
 def test_tools_beyond_the_limit_are_left_out_and_counted() -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from handspan.agent.conversation import StoredLog
 from handspan.bus.link import NatsLink
+from handspan.bus.signing import Signing
 from handspan.core.messages import AssistantMessage, Message, ResultsMessage
 from handspan.engine.engine import Engine
 from handspan.gateway.nodes.cluster import Cluster
@@ -136,16 +137,16 @@ def _lose(lost: float, doubled: float, chance: random.Random) -> None:
 
 def _add_fields() -> None:
     """Add a field to whatever is signed: messages are arrays, and events in them are objects."""
-    sign, sign_message = NatsLink._sign, NatsLink._sign_message
+    sign, sign_message = Signing.sign, Signing.sign_message
 
-    def newer(self: NatsLink, subject: str, body: bytes) -> bytes:
+    def newer(self: Signing, subject: str, body: bytes) -> bytes:
         return sign(self, subject, add_unknown_fields(body))
 
-    def newer_message(self: NatsLink, subject: str, body: bytes) -> bytes:
+    def newer_message(self: Signing, subject: str, body: bytes) -> bytes:
         return sign_message(self, subject, add_unknown_fields(body))
 
-    NatsLink._sign = newer  # type: ignore[method-assign]
-    NatsLink._sign_message = newer_message  # type: ignore[method-assign]
+    Signing.sign = newer  # type: ignore[method-assign]
+    Signing.sign_message = newer_message  # type: ignore[method-assign]
 
 
 def add_unknown_fields(body: bytes) -> bytes:

@@ -156,18 +156,24 @@ async def _disturb(chance: Random, load: _Load, database: str, nats: NatsEngine)
 async def _kill_caller(chance: Random, load: _Load, database: str, owner: GatewayProcess) -> None:
     """Kill a node that does not run the server, and wait until another one has taken its calls over."""
     caller = chance.choice([node for node in load.nodes if node is not owner])
-    before = _unknown_outcomes(database)
+    ready_at = time.time()
+    await asyncio.sleep(chance.random())
     await caller.kill()
     killed_at = time.time()
     open_calls = f"SELECT id FROM calls WHERE state <> 'done' AND at < {killed_at}"
     await until(lambda: not run_sql_at(database, open_calls))
-    load.unknown += sorted(_unknown_outcomes(database) - before)
+    load.unknown += _unknown_outcomes(database, since=ready_at)
     await caller.start()
 
 
-def _unknown_outcomes(database: str) -> set[str]:
-    sql = "SELECT id FROM calls WHERE convert_from(result, 'UTF8') LIKE '%unknown_outcome%'"
-    return {str(row[0]) for row in run_sql_at(database, sql)}
+def _unknown_outcomes(database: str, *, since: float) -> list[str]:
+    """Return what the calls say that began at this time or later.
+
+    Earlier ones may have begun on a node that went on after a freeze, and did not know yet that it was counted as lost.
+    """
+    text = "convert_from(result, 'UTF8')"
+    sql = f"SELECT id, {text} FROM calls WHERE at >= {since} AND {text} LIKE '%unknown_outcome%'"
+    return [f"{call}: {said}" for call, said in run_sql_at(database, sql)]
 
 
 def _owner(all_nodes: list[GatewayProcess], database: str) -> GatewayProcess:

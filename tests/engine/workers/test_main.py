@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from handspan.core.principals import OPERATOR
-from handspan.engine.workers.messages import FaultReported, Job, JobFailed, JobSucceeded, Location, decode_reply
+from handspan.core.results import Success
+from handspan.engine.workers.messages import FaultReported, Job, JobEnded, Location, decode_reply
 
 pytestmark = pytest.mark.outside
 
@@ -41,8 +42,8 @@ def test_a_worker_answers_one_job_after_the_other_and_ends_when_there_are_no_mor
     ended = speak(job(ADD, a=1, b=2), job(ADD, a=3, b=4))
     assert ended.returncode == 0
     first, second = answers(ended.stdout)
-    assert isinstance(first, JobSucceeded) and first.result.value == 3
-    assert isinstance(second, JobSucceeded) and second.result.value == 7
+    assert isinstance(first, JobEnded) and isinstance(first.result, Success) and first.result.value == 3
+    assert isinstance(second, JobEnded) and isinstance(second.result, Success) and second.result.value == 7
 
 
 def test_what_can_not_be_found_or_is_no_function_is_a_failure_and_the_worker_goes_on() -> None:
@@ -50,6 +51,6 @@ def test_what_can_not_be_found_or_is_no_function_is_a_failure_and_the_worker_goe
     number = Location("tests.engine.isolated_tools", "", "not_a_tool")
     said = answers(speak(job(missing), job(number), job(ADD, a=1, b=1)).stdout)
     first, second, third = [one for one in said if not isinstance(one, FaultReported)]
-    assert isinstance(first, JobFailed) and "has no attribute 'missing'" in first.result.message
-    assert isinstance(second, JobFailed) and second.result.code == "execution_failed"
-    assert isinstance(third, JobSucceeded)
+    assert isinstance(first, JobEnded) and first.failure and "has no attribute 'missing'" in first.failure.message
+    assert isinstance(second, JobEnded) and second.failure and second.failure.code == "execution_failed"
+    assert isinstance(third, JobEnded) and isinstance(third.result, Success)

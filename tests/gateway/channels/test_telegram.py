@@ -286,7 +286,7 @@ async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp
             await until(lambda: "Third." in telegram.texts)
         async with gateway_with(tmp_path, channels, []) as place:
             await until(lambda: telegram.offsets[-1] == 104)
-            assert await soon(place.gateway.parts.store.channels.unanswered("telegram")) == []
+            assert await soon(place.gateway.parts.store.channels.unanswered_messages("telegram")) == []
         assert [text for text in telegram.texts if "http_request" not in text] == ["First.", "Second.", "Third."]
 
 

@@ -8,7 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
-from handspan.channels.signatures import check_signature, sign
+from handspan.channels.webhook import check_signature, sign
 from handspan.core.channels import OutgoingMessage
 from handspan.core.results import Success
 from handspan.models.scripted import call
@@ -238,8 +238,8 @@ async def test_the_page_channel_reaches_live_pages_and_clients_that_take_message
             frame = {"type": "channel_message", "channel": "page", "chat_id": "all", "content": "to all"}
             assert await client.hears() == frame and await other.hears() == frame
             assert (await client.hears())["content"] == "to one"
-            updates = [await soon(anext(stream)), await soon(anext(stream))]
-            assert [update.topic for update in updates] == ["messages", "messages"]
+            updates = [await soon(stream.next()) for _ in range(2)]
+            assert [update and update.topic for update in updates] == ["messages", "messages"]
             stream.end()
             await old.send("ping")
             assert (await old.hears())["type"] == "pong"

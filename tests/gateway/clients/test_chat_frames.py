@@ -13,6 +13,7 @@ from handspan.core.events import (
     CallFinished,
     CallProgress,
     CallStarted,
+    Compacted,
     Ended,
     EndReason,
     Event,
@@ -248,6 +249,9 @@ EVENTS: list[Event] = [
     UsageCounted("m", Usage(1, None)),
     RetryComing("busy", 1.5),
     RequestQueued("m", 100),
+    RequestQueued("m", 2, "It waits for money."),
+    UsageCounted("m", Usage(1, 2), cost=0.5),
+    Compacted(900, 400, 7, 3, "# Goal"),
     Ended("done", "a"),
 ]
 
@@ -270,8 +274,13 @@ def test_every_event_of_a_turn_is_told_with_a_number() -> None:
         "usage",
         "retry",
         "queued",
+        "queued",
+        "usage",
+        "compacted",
         "ended",
     ]
+    assert told[11]["event"]["reason"] == "It waits for money."
+    assert "reason" not in told[10]["event"] and "cost" not in told[8]["event"] and told[12]["event"]["cost"] == 0.5
     assert told[-1]["event"] == {"type": "ended", "reason": "done", "text": "a"}
     assert told[7]["event"]["question"]["arguments"] == {"path": "a"}
 

@@ -11,8 +11,8 @@ import pytest
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.records import DeviceRow
 from handspan.gateway.clients import devices as module
-from handspan.gateway.clients.device_info import DeviceInfo
 from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.owned_devices import DeviceInfo
 from tests.store.things import Clock
 from tests.stores import open_store
 from tests.waiting import soon

@@ -72,9 +72,9 @@ async def test_a_chat_that_has_ended_does_not_wait_for_the_collector(tmp_path: P
                     while (await client.hears()).get("event", {}).get("type") != "ended":
                         continue
                 await until(lambda: len(place.gateway.parts.peers) == 0)
-            for session in list(place.gateway.parts.sessions._sessions.values()):  # as when 64 others are loaded
-                session.conversation = None
-                place.gateway.parts.sessions.release(session)
+            sessions = place.gateway.parts.sessions
+            while sessions._loaded:  # as when 64 others are loaded
+                sessions._on_unloaded(*sessions._loaded.popitem())
             garbage = find_own_garbage()
         finally:
             gc.enable()

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.results import Success
 from handspan.core.values import Json

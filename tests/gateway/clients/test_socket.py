@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from handspan.config.settings import ConnectionLimits
+from handspan.config.gateway_settings import ConnectionLimits
 from handspan.gateway.clients import transport as seam
 from handspan.gateway.clients.fast_socket import FastSocketProtocol
 from handspan.gateway.clients.socket import FRAMES_AT_ONCE, SocketProtocol
@@ -79,7 +79,7 @@ async def opened(kind: type[SocketProtocol]) -> AsyncIterator[Place]:
         if scope["path"] == "/broken":
             raise RuntimeError("no")
         await send({"type": "websocket.accept"})
-        socket = cast(SocketProtocol, scope["extensions"][EXTENSION])
+        socket = scope["extensions"][EXTENSION]
         echo = Echo(socket)
         socket.take(echo)
         found[0].taken.put_nowait(echo)
@@ -189,11 +189,11 @@ async def test_an_aborted_connection_is_gone_at_once(place: Place) -> None:
 
 async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(place: Place) -> None:
     async with place.met() as (client, slow), place.met() as (good, _):
-        cast(SocketProtocol, slow.socket).backlog_limit = 256 * 1024
+        slow.socket.backlog_limit = 256 * 1024
         slow_client_reads_nothing = b"x" * 60_000
-        while not cast(SocketProtocol, slow.socket).close_sent:
+        while not slow.socket.close_sent:
             slow.socket.send_text(slow_client_reads_nothing)
-        assert cast(SocketProtocol, slow.socket).transport.get_write_buffer_size() < 2 * 1024 * 1024
+        assert slow.socket.transport.get_write_buffer_size() < 2 * 1024 * 1024
         await good.send("still here")
         assert await good.recv() == "still here"
         assert await ended(slow) in (1006, 1013)
@@ -351,7 +351,7 @@ FLOODS = {
 
 
 def limit_frames(echo: Echo, limits: ConnectionLimits, flood_seconds: float = 0.2) -> SocketProtocol:
-    socket = cast(SocketProtocol, echo.socket)
+    socket = echo.socket
     socket.frame_limits, socket.flood_seconds = limits, flood_seconds
     return socket
 
@@ -378,7 +378,7 @@ class Counter:
 
     def __init__(self, echo: Echo) -> None:
         self.frames = 0
-        connection = cast(SocketProtocol, echo.socket).conn
+        connection = echo.socket.conn
         self._receive = connection.recv_frame
         connection.recv_frame = self._count  # type: ignore[method-assign]  # it counts
 

@@ -316,6 +316,26 @@ async def test_regenerate_answers_the_last_message_again(tmp_path: Path) -> None
         assert len(await place.gateway.parts.store.conversations.load("r", owner="operator")) == 2
 
 
+@pytest.mark.parametrize("capabilities", [["versions"], ["versions", "events"], []])
+async def test_a_client_with_versions_is_told_when_the_conversation_goes_on_from_another_place(
+    tmp_path: Path, capabilities: list[str]
+) -> None:
+    async with running(tmp_path, scripted("one", "two")) as place, place.client("?session_id=v") as client:
+        await client.connected(*capabilities)
+        await client.send("message", content="say a number")
+        await client.hears_of("title_updated")
+        session = place.gateway.parts.sessions.get("v", "operator")
+        conversations = place.gateway.parts.store.conversations
+        await session.regenerate(OPERATOR, lambda *_: None).wait_for_end()
+        await session.undo(OPERATOR).wait_for_end()
+        await session.choose_version(OPERATOR, 1).wait_for_end()
+        assert len(await conversations.load("v", owner="operator")) == 2
+        await client.send("get_registered_tools")
+        heard = await client.hears_until("registered_tools")
+    told = [frame["message_count"] for frame in heard if frame["type"] == "versions"]
+    assert told == ([1, 0, 2] if capabilities else [])
+
+
 async def test_a_message_takes_the_place_of_an_earlier_one_and_of_all_after_it(tmp_path: Path) -> None:
     async with running(tmp_path, scripted("one", "two", "three")) as place, place.client("?session_id=e") as client:
         await client.connected()
@@ -513,6 +533,19 @@ async def rest_of(place: Place) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+@pytest.mark.parametrize(("query", "kind"), [("", "chat"), ("?kind=one_shot", "one_shot"), ("?kind=run", "chat")])
+async def test_a_client_says_that_its_session_is_for_one_question(place: Place, query: str, kind: str) -> None:
+    async with rest_of(place) as rest, place.client(query) as chat:
+        session = (await chat.hears())["session_id"]
+        await chat.send("connect", v=1)
+        assert (await rest.get(f"/api/sessions/{session}")).json()["kind"] == kind
+        await chat.send("message", content="hello")
+        await chat.hears_of("done")
+        assert (await rest.get(f"/api/sessions/{session}")).json()["kind"] == kind
+        listed = (await rest.get(f"/api/sessions?kind={kind}")).json()["sessions"]
+        assert [one["session_id"] for one in listed] == [session]
+
+
 async def test_a_session_and_its_tools_are_there_for_rest_before_the_first_message(place: Place) -> None:
     async with rest_of(place) as rest:
         async with place.client("?name=Phone") as chat:
@@ -641,7 +674,7 @@ async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(p
 async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half_open(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handspan.gateway.clients.conflicting_clients.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("handspan.gateway.clients.transport.ANSWER_SECONDS", 0.1)
     async with place.client("?session_id=two") as first:
         await first.connected()
         await first.offers(INFO)
@@ -659,7 +692,7 @@ async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half
 async def test_a_client_that_leaves_while_its_tool_waits_for_another_ones_answer_leaves_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handspan.gateway.clients.conflicting_clients.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("handspan.gateway.clients.transport.ANSWER_SECONDS", 0.2)
     async with place.client("?session_id=two") as first:
         await first.connected()
         await first.offers(INFO)

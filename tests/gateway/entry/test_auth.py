@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
@@ -22,7 +23,7 @@ from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
 from handspan.gateway.one_node import OneNode
-from handspan.gateway.paths import PathPrefix
+from handspan.gateway.paths import below_prefix
 from tests.gateway.entry.entering import Answer, Guarded, nothing_received, scope, socket_scope
 from tests.store.things import Clock
 from tests.stores import open_store
@@ -117,6 +118,9 @@ class TestTokens:
         with pytest.raises(Refusal, match="lacks the scope 'chat'") as refused:
             device.require("chat")
         assert refused.value.status == 403
+        bound = Admitted(Principal("ann", ("chat", "agent:General")), "h", "header")
+        with pytest.raises(Refusal, match=r"bound to an agent \(General\), and good for /v1 alone"):
+            bound.require("chat")
         admin = Admitted(Principal("ann", ("admin",)), "h", "header")
         assert all(admin.may(scope) for scope in ("chat", "device", "admin"))
 
@@ -431,7 +435,7 @@ class TestLettingRequestsIn:
         assert (await ask(auth, scope(path, method=method, origin="https://evil.example"))).status == 403
 
     async def test_below_a_prefix_the_same_routes_are_open(self, auth: Auth) -> None:
-        app = PathPrefix(Guarded(hello, auth), "/hs")
+        app = below_prefix(Guarded(hello, auth), "/hs")
         for path, status in (
             ("/hs/health", 200),
             ("/hs", 200),
@@ -447,7 +451,7 @@ class TestLettingRequestsIn:
 
     async def test_outside_the_prefix_a_socket_is_refused_before_it_opens(self, auth: Auth) -> None:
         answer = Answer()
-        await soon(PathPrefix(hello, "/hs")(socket_scope(), nothing_received, answer))
+        await soon(below_prefix(hello, "/hs")(socket_scope(), nothing_received, answer))
         assert [message["type"] for message in answer.messages] == [
             "websocket.http.response.start",
             "websocket.http.response.body",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.gateway_settings import GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.host_policy import HostPolicy, address_of, is_local
 from handspan.gateway.http.refusals import Refusal

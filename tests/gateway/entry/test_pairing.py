@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.config.settings import GatewaySettings, Settings
+from handspan.config.gateway_settings import GatewaySettings
+from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth
@@ -159,6 +160,8 @@ class TestLinks:
 class TestAddresses:
     def test_the_code_of_a_qr_address_stands_where_no_server_sees_it(self) -> None:
         assert pairing_url("http://box:1/hs", "1234-5678-9012") == "http://box:1/hs/device#code=1234-5678-9012"
+        pinned = pairing_url("https://box:1", "1234-5678-9012", "abc-_")
+        assert pinned == "https://box:1/device#root=abc-_&code=1234-5678-9012"
         assert sign_in_url("http://box:1", "abc") == "http://box:1/signin?code=abc"
 
     def test_a_qr_code_is_text_for_terminals_and_svg_for_pages(self) -> None:

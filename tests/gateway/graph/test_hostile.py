@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from handspan.gateway.graph import envelope
+from handspan.gateway.graph import request as graph_request
 from tests.gateway.graph.pages import ECHO, TAKE_JSON, Answer, Graph, Page, result, said
 
 pytestmark = pytest.mark.anyio
@@ -224,7 +224,7 @@ async def wire(page: Page) -> AsyncIterator[Wire]:
 async def test_a_body_that_does_not_come_is_told_so_and_its_connection_ends(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(envelope, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(graph_request, "BODY_SECONDS", 0.2)
     async with wire(page) as line:
         await line.begin("/v1/graph/invoke", "content-type: application/json", "content-length: 1000")
         await line.send(b'{"messages": [')

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.gateway_settings import GatewaySettings
 from handspan.gateway.graph.invoke import ANSWER_SECONDS
 from tests.gateway.graph.pages import ECHO, Page, graph_gateway, result
 

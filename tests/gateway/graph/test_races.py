@@ -123,7 +123,9 @@ class TestExpiry:
         running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t"))
         await soon(held.is_at_work.wait())
         waiting = there.gateway.gateway.parts.sessions.get("t", OPERATOR.owner)
-        ending = asyncio.create_task(waiting.give_up(OPERATOR, expired=True).end())  # as for a call that has expired
+        ending = asyncio.create_task(
+            waiting.give_up(OPERATOR, expired=True).wait_for_end()
+        )  # as for a call that has expired
         held.may_end.set()
         (call,) = (await running).calls
         assert await ending is NOTHING_TO_DO

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.bus import QuestionOpened
 from handspan.core.images import ImageReader
 from handspan.core.principals import OPERATOR

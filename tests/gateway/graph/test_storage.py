@@ -120,7 +120,7 @@ class TestInvoke:
         self, there: Graph, page: Page, within: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its beginning may be stored already when its end does not fit."""
-        monkeypatch.setattr("handspan.gateway.graph.runs._COMMIT_SECONDS", within)
+        monkeypatch.setattr("handspan.gateway.runs.runs._COMMIT_SECONDS", within)
         async with full_disk(there):
             assert (await page.say(LARGE, "t")).error["code"] == "STORAGE_ERROR"
         assert (await page.say("hello", "t")).words == "hello"

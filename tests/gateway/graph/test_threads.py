@@ -57,6 +57,12 @@ async def test_another_token_of_the_owner_sees_the_same_threads(there: Graph, pa
     assert [thread["thread_id"] for thread in await listed(other)] == ["t"]
 
 
+async def test_the_session_of_a_run_is_a_run(there: Graph, page: Page) -> None:
+    await page.say("mine", "t")
+    stored = await there.gateway.gateway.parts.store.conversations.get("t", owner=OPERATOR.owner)
+    assert stored.kind == "run"
+
+
 @pytest.mark.parametrize("path", ["/v1/threads", "/v1/threads/t", "/v1/threads/t/state", "/v1/threads/t/messages"])
 async def test_nothing_is_shown_without_a_token_or_to_a_device(there: Graph, path: str) -> None:
     device = await there.another(scopes=("device",))

@@ -5,20 +5,13 @@ import asyncio
 import pytest
 
 from handspan.core.errors import StoreError
-from handspan.gateway.graph.lines import StreamCodec, StreamLines
-from handspan.gateway.http.idempotency import AskedCalls, BytesCodec, Replays, fingerprint
+from handspan.gateway.http.idempotency import BytesCodec, Replays, fingerprint
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.one_node import OwnRequests
+from handspan.gateway.runs.lines import StreamCodec, StreamLines
 from tests.store.things import Clock
 
 pytestmark = pytest.mark.anyio
-
-
-def test_what_was_asked_is_not_remembered_without_end() -> None:
-    asked = AskedCalls(limit=2)
-    for number in range(3):
-        asked.remember(str(number), b"x")
-    assert asked.find("0") is None and asked.find("2") == b"x"
 
 
 def test_the_order_of_keys_makes_no_other_request() -> None:

@@ -7,7 +7,7 @@ import pytest
 from handspan.bus.memory import MemoryBus
 from handspan.core.bus import CallCompleted, QuestionEnded, TokenRevoked, TurnEvent
 from handspan.core.calls import ToolFacts
-from handspan.core.events import Ended, RetryComing, TextArrived
+from handspan.core.events import Compacted, Ended, RetryComing, TextArrived
 from handspan.core.principals import Origin
 from handspan.gateway.log.events import EventLog
 
@@ -68,12 +68,14 @@ async def test_turns_that_fail_retries_answers_and_revocations_are_logged_and_wo
     EventLog().follow(bus)
     for event in (TextArrived("my secret"), RetryComing("HTTP 429", 2.0), Ended("error", "No key"), Ended("aborted")):
         bus.publish(TurnEvent("operator", "s", "t", event))
+    bus.publish(TurnEvent("operator", "s", "t", Compacted(900, 400, 7, 3, "my secret")))
     bus.publish(QuestionEnded("operator", "s", "c", "q", "approval", "deny"))
     bus.publish(TokenRevoked("operator", "hash-of-it-which-is-long"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "the model could not answer (HTTP 429): it is asked again in 2 s"),
         ("WARNING", "turn in s failed: No key"),
         ("INFO", "turn in s ended: aborted"),
+        ("INFO", "the context of s went from about 900 to 400 tokens, with 3 messages in a summary"),
         ("INFO", "question q ended: deny"),
         ("INFO", "a token of operator was revoked: hash-of-it-which"),
     ]

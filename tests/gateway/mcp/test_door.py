@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -415,10 +416,11 @@ async def test_progress_of_a_call_that_its_client_cancels_leaves_nothing_behind(
 
     @tool
     async def steps(ctx: ToolContext) -> None:
-        """Tell a step, and wait."""
-        ctx.progress({"progress": 1})
+        """Tell one step after the other, so that a report is always on its way."""
         try:
-            await asyncio.Event().wait()
+            for step in itertools.count(1):
+                ctx.progress({"progress": step})
+                await asyncio.sleep(0)
         finally:
             has_ended.set()
 
@@ -429,7 +431,7 @@ async def test_progress_of_a_call_that_its_client_cancels_leaves_nothing_behind(
         gateway.gateway.parts.app.registry.register(steps)
         calling = asyncio.create_task(client.call_tool("steps", {}, progress_callback=show))
         await soon(has_seen.wait())
-        assert progress_tasks()
+        await until(progress_tasks)
         calling.cancel()
         await soon(has_ended.wait())
         await until(lambda: not progress_tasks())

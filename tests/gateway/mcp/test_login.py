@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpOauth, McpServer
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
@@ -128,7 +128,7 @@ async def test_tokens_are_private_files_bound_to_the_address_of_the_server_and_s
         async with httpx2.AsyncClient(headers={"authorization": f"Bearer {gateway.token}"}, timeout=60) as http:
             seen = [(await http.get(f"{gateway.url}/api/{path}")).text for path in ("mcp", "sources", "questions")]
         assert not any(secret in text for secret in (token, refresh) for text in (*seen, caplog.text))
-        login = await gateway.gateway.parts.app.mcp.logins.make_auth(NAME, "https://elsewhere.example/mcp")
+        login = await gateway.gateway.parts.app.mcp.logins.make_auth(NAME, "https://elsewhere.example/mcp", McpOauth())
         assert login._token() == ""
     for record in caplog.records:
         assert token not in record.getMessage()
@@ -346,7 +346,7 @@ async def test_a_link_that_fails_while_it_is_cancelled_keeps_no_server_open(
     opened = asyncio.Event()
 
     @asynccontextmanager
-    async def fail_when_cancelled(_: LinkOpener) -> AsyncIterator[None]:
+    async def fail_when_cancelled(_: LinkOpener, ask_for_login: object) -> AsyncIterator[None]:
         opened.set()
         try:
             await asyncio.Event().wait()

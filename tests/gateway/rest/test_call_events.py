@@ -289,7 +289,7 @@ async def test_a_client_that_reads_too_slowly_misses_progress_and_is_told_how_mu
     assert heard[-2:] == [b'{"event":"missed","count":30}\n', b'{"event":"progress","value":"there is room again"}\n']
     for _ in range(12):
         stream.put(CallReported("x" * 100_000))
-    stream.done()
+    stream.on_done()
     rest = [await stream.next() for _ in range(11)]
     assert rest[-1] is not None and rest[-1].startswith(b'{"event":"missed","count":2}\n{"event":"result"')
     assert await stream.next() is None
@@ -302,7 +302,7 @@ async def test_a_wait_that_is_cancelled_loses_no_event() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         if event is None:
-            stream.done()
+            stream.on_done()
         else:
             stream.put(event)
         await asyncio.wait([waiting])

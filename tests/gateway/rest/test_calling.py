@@ -237,7 +237,7 @@ async def test_a_question_that_a_rule_answers_is_not_waited_for(client: RestClie
     question = (await client.get("/api/questions")).json()["questions"][0]["id"]
     place = question.replace("/", "%2F").replace(" ", "%20")
     await client.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
-    rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
+    rest.parts.app.engine.asker._remembered.clear()  # as after a restart: only the store knows the rule
     answer = await client.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
@@ -256,7 +256,7 @@ async def test_a_rule_that_refuses_says_so_and_why_counts_it(client: RestClient,
         refused = (await client.post("/api/tools/get_current_time/call", body)).json()
         assert refused["code"] == "approval_denied"
         assert "is refused by a rule of the user" in refused["message"]
-        rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
+        rest.parts.app.engine.asker._remembered.clear()  # as after a restart: only the store knows the rule
     after = (await client.get(why)).json()
     assert not after["usable"]
     assert after["reasons"][-1]["text"].startswith('Your rule "never" refuses it: The agent')
@@ -283,14 +283,14 @@ async def test_a_call_that_waits_says_for_whom_and_its_record_has_the_time_apart
 async def test_calls_may_finish_before_the_gateway_stops(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
-    await rest.state.at_work.wait(0.0)
+    await rest.state.running_calls.wait(0.0)
     waiting = asyncio.create_task(client.post("/api/tools/counting/call", {}))
     async with asyncio.timeout(60):
         await tool.began.wait()
-        await rest.state.at_work.wait(0.01)
+        await rest.state.running_calls.wait(0.01)
         assert not waiting.done()
         tool.may_end.set()
-        await rest.state.at_work.wait(5.0)
+        await rest.state.running_calls.wait(5.0)
         assert (await waiting).json()["status"] == "success"
 
 

@@ -8,7 +8,7 @@ import pytest
 from handspan.agent.refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.rest.errors import as_response, not_found, refusal_of
+from handspan.gateway.rest.errors import as_response, not_found_refusal, refusal_of
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def test_who_has_to_wait_is_told_how_long() -> None:
 
 
 def test_a_long_name_is_not_repeated_whole() -> None:
-    assert len(not_found("agent", "x" * 1000).message) < 150
+    assert len(not_found_refusal("agent", "x" * 1000).message) < 150
 
 
 @pytest.mark.parametrize("code", get_args(RefusalCode))

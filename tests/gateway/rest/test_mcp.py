@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from handspan.config.mcp_file import read_servers
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.errors import ConfigError
 from handspan.core.results import Failure
 from handspan.core.values import Json

@@ -91,7 +91,7 @@ async def test_a_stored_key_answers_is_private_and_is_never_shown(
     chosen = await client.post("/api/models/use", json={"model": "mine"})
     assert (chosen.json()["model"], chosen.json()["why"]) == (
         "mine",
-        "mine, because it was chosen on the page or by /model; `/model auto` takes that back.",
+        "mine, because it was chosen on the page or by `handspan model use`; with `auto` that takes it back.",
     )
     listed = await client.get("/api/models")
     assert listed.json()["listed"][0]["key"] == "stored"

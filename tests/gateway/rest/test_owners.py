@@ -16,6 +16,7 @@ OWNED = {"session_id", "call_id", "question_id", "artifact_id", "token_id", "lab
 BODIES: dict[tuple[str, str], JsonObject] = {
     ("PUT", "/api/sessions/{session_id}"): {"name": "x"},
     ("POST", "/api/sessions/{session_id}/skills"): {"name": "x", "on": True},
+    ("POST", "/api/sessions/{session_id}/compact"): {"keep": "x"},
     ("PATCH", "/api/agents/{name}"): {"description": "x"},
     ("POST", "/api/agents/{name}/clone"): {"name": "Copy"},
     ("PATCH", "/api/agents/{name}/tools"): {"on": ["read_file"]},
@@ -43,7 +44,7 @@ async def test_what_is_not_the_callers_own_is_not_found(client: RestClient, meth
     call = (await client.get("/api/calls")).json()["calls"][0]["id"]
     await client.post("/api/agents", {"name": "Mine"})
     ids = {"session_id": session, "label": "phone", "token_id": token["id"], "artifact_id": artifact, "name": "Mine"}
-    ids |= {"call_id": call, "question_id": "q", "seq": "1", "index": "0"}
+    ids |= {"call_id": call, "question_id": "q", "seq": "1", "index": "0", "branch": "1"}
     for known in (ids, dict.fromkeys(ids, "0" * 32) | {"name": "Nobody"}):
         answered = await client.stranger(method, path.format(**known), BODIES.get((method, path)))
         assert (answered.status_code, answered.json()["code"]) == (404, "not_found"), (known, answered.text)

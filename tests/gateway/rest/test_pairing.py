@@ -17,7 +17,7 @@ from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.paths import PathPrefix
+from handspan.gateway.paths import below_prefix
 from tests.gateway.entry.entering import Answer, scope
 from tests.gateway.rest.served import Rest, settings
 from tests.waiting import soon
@@ -69,7 +69,7 @@ class Browser:
 
     def __init__(self, rest: Rest) -> None:
         self._prefix = rest.settings.gateway.path_prefix
-        self._app: ASGIApp = PathPrefix(rest.asgi, self._prefix) if self._prefix else rest.asgi
+        self._app: ASGIApp = below_prefix(rest.asgi, self._prefix) if self._prefix else rest.asgi
 
     async def __call__(self, path: str, body: bytes = b"", *, cut_off: bool = False, **given: Any) -> Answer:
         coming: list[Message] = [{"type": "http.request", "body": body, "more_body": cut_off}]

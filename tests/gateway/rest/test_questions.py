@@ -56,6 +56,20 @@ async def test_questions_of_one_session(client: RestClient, rest: Rest, question
     assert 0 < of_session[0]["expires_in"] <= 300 and of_session[0]["kind"] == "approval"
 
 
+async def test_an_edit_shows_what_it_would_change_and_the_schema_of_its_arguments(
+    client: RestClient, rest: Rest, question: str
+) -> None:
+    workspace = rest.app.settings.workspace
+    workspace.mkdir(parents=True, exist_ok=True)
+    (workspace / "list.txt").write_text("milk\nbread\n")
+    args = {"path": "list.txt", "content": "milk\nwine\u202e\n"}
+    await client.post("/api/tools/write_file/call", {"agent": "Asking", "args": args})
+    asked = (await client.get("/api/questions")).json()["questions"]
+    assert asked[0]["change"] == [] and asked[0]["parameters"]["type"] == "object"
+    assert [line for line in asked[1]["change"] if line[:1] in "+- "][2:] == [" milk", "-bread", "+wine\\u202e"]
+    assert "content" in asked[1]["parameters"]["properties"]
+
+
 COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix
+from handspan.gateway.paths import OPEN_ANSWERS, below_prefix
 from handspan.gateway.rest.door import operations
 from tests.gateway.rest.served import Rest, RestClient, is_error, serving, session_of, settings
 
@@ -174,7 +174,7 @@ async def test_a_name_with_a_slash_is_one_name(client: RestClient) -> None:
 async def test_a_fault_of_ours_is_told_without_its_trace(
     client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(**_: object) -> None:
+    async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret words")
 
     assert rest.app.store is not None
@@ -195,7 +195,7 @@ async def test_below_a_prefix_everything_is_where_it_should_be(tmp_path: Path) -
     class Below(Rest):
         async def open(self, url: str = "") -> None:
             await super().open()
-            self.asgi = PathPrefix(self.asgi, "/hands")
+            self.asgi = below_prefix(self.asgi, "/hands")
 
     async with serving(Below(settings(tmp_path, gateway={"port": 0, "path_prefix": "/hands"}))) as below:
         base = below.url if below.url.endswith("/hands") else f"{below.url}/hands"

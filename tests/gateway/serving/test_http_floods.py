@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from websockets.asyncio.client import connect
 from websockets.server import ServerProtocol
 
-from handspan.config.settings import ConnectionLimits
+from handspan.config.gateway_settings import ConnectionLimits
 from handspan.gateway.clients.socket import SocketProtocol
 from handspan.gateway.serving.http_protocol import HttpProtocol
 from handspan.gateway.serving.idle_connections import IdleConnections

@@ -1,6 +1,8 @@
 """https in the local network: which certificates are made, when, and who trusts them (SPEC S5)."""
 
 import asyncio
+import base64
+import hashlib
 import plistlib
 import socket
 import ssl
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.gateway_settings import GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.gateway.serving.lan_certificates import LanCertificates, local_names
 from handspan.gateway.serving.server import Server
@@ -128,3 +130,12 @@ def test_the_root_signs_for_a_private_network(name: str) -> None:
 @pytest.mark.parametrize("name", ["192.0.2.2", "2001:db8::1", "pc.example.com", ""])
 def test_the_root_signs_for_no_other_network(name: str) -> None:
     assert not LanCertificates.may_sign(name)
+
+
+def test_a_pin_names_the_root_for_addresses_that_it_serves(tmp_path: Path) -> None:
+    certificates = make(tmp_path)
+    pin = certificates.pin_for("https://192.168.1.7:42617/prefix")
+    assert pin is not None
+    assert base64.urlsafe_b64decode(pin + "=") == hashlib.sha256(certificates.root_der()).digest()
+    assert certificates.pin_for("http://192.168.1.7:42617") is None, "there is no certificate"
+    assert certificates.pin_for("https://gateway.example.org") is None, "that of a proxy or a tunnel is another one"

@@ -18,7 +18,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from handspan.config.settings import ConnectionLimits, GatewaySettings, RemoteLimits
+from handspan.config.gateway_settings import ConnectionLimits, GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
 from handspan.gateway.serving.listening import listen, url_for_others, url_of
 from handspan.gateway.serving.server import Server, find_uvloop

@@ -70,7 +70,7 @@ class ChosenAgents(Agents):
 async def open_session(app: App, choice: Choice, *agents: Agent, session: str = "s") -> Session:
     """Return a loaded session of these agents and this model, as a process of its own has it."""
 
-    async def choose(_: str) -> Choice:
+    async def choose(_: str, then: tuple[str, ...] | None = None, /) -> Choice:
         return choice
 
     nodes = OneNode(app.settings.state)
@@ -145,11 +145,11 @@ class SessionKit:
         self.reached = asyncio.Event()
         self.may_end = asyncio.Event()
 
-    async def choose_model(self, named: str) -> Choice:
+    async def choose_model(self, named: str, then: tuple[str, ...] | None = None, /) -> Choice:
         """The model of this name, and a note of it."""
         self.chosen.append(named)
         if named and named != "scripted":
-            return await self.app.choose_model(named)
+            return await self.app.choices.choose(named)
         return Choice(self.model, "for a test")
 
     def plays(self, *turns: ScriptTurn) -> Scripted:
@@ -205,7 +205,7 @@ class SessionKit:
         return await soon(
             self.sessions.get(session, OPERATOR.owner)
             .say(OPERATOR, message, listener or RecordingListener(), **more)
-            .end()
+            .wait_for_end()
         )
 
     def start(

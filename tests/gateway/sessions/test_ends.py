@@ -76,7 +76,7 @@ async def name_of(kit: SessionKit) -> str:
 
 
 async def retry(kit: SessionKit, listener: RecordingListener | None = None) -> Ended:
-    return await soon(kit.sessions.get("s", OWNER).regenerate(OPERATOR, listener or RecordingListener()).end())
+    return await soon(kit.sessions.get("s", OWNER).regenerate(OPERATOR, listener or RecordingListener()).wait_for_end())
 
 
 async def test_a_failed_turn_has_its_end_in_the_session_and_the_session_its_name(kit: SessionKit) -> None:
@@ -112,7 +112,7 @@ async def test_a_stopped_turn_has_its_end_and_its_session_a_name(kit: SessionKit
     handle = kit.sessions.get("s", OWNER).say(OPERATOR, said("Tell me"), listener)
     await soon(kit.model.is_hanging.wait())
     handle.abort()
-    await soon(handle.end())
+    await soon(handle.wait_for_end())
     assert await the_end(kit) == (2, Ended("aborted"), "streaming")
     assert listener.of(Titled) == [Titled("Tell me")] and await name_of(kit) == "Tell me"
 
@@ -122,7 +122,7 @@ async def test_a_turn_that_the_gateway_stops_says_so(kit: SessionKit) -> None:
     handle = kit.sessions.get("s", OWNER).say(OPERATOR, said("Tell me"), RecordingListener())
     await soon(kit.model.is_hanging.wait())
     await soon(kit.sessions.drain(0))
-    assert (await soon(handle.end())).reason == "aborted"
+    assert (await soon(handle.wait_for_end())).reason == "aborted"
     assert await the_end(kit) == (2, Ended("aborted", fault=GATEWAY_STOPPED), "streaming")
     assert await stored_words(kit) == ["Tell me", "Once"]
 
@@ -134,7 +134,7 @@ async def test_a_message_that_joined_a_failed_turn_has_the_end_behind_it(kit: Se
     await soon(kit.model.is_hanging.wait())
     session.say(OPERATOR, said("two"), RecordingListener(), join=True)
     handle.abort()
-    await soon(handle.end())
+    await soon(handle.wait_for_end())
     assert await stored_words(kit) == ["one", "Once", "two"]
     assert (await the_end(kit))[0] == 3
 
@@ -212,10 +212,10 @@ async def test_an_end_on_another_node_whose_event_was_lost_is_read_from_the_stor
         lambda: cast(GatewayParts, SimpleNamespace(sessions=kit.sessions)), kit.store.conversations
     )
     elsewhere.on_event(TurnEvent(OWNER, "s", "t1", RoundBegan(1)))
-    elsewhere.open()
+    looking = asyncio.create_task(elsewhere.look())
     try:
         await until(lambda: listener.ends)
     finally:
-        await soon(elsewhere.close())
+        looking.cancel()
         unlisten()
     assert listener.ends == [ended]

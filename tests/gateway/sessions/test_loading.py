@@ -63,7 +63,7 @@ def said(text: str) -> UserMessage:
 
 async def say(app: App, session: Session, text: str = "go") -> Ended:
     async with asyncio.timeout(60):
-        return await session.say(OPERATOR, said(text), lambda *_: None).end()
+        return await session.say(OPERATOR, said(text), lambda *_: None).wait_for_end()
 
 
 async def kept(app: App, session: Session) -> list[Message]:
@@ -192,9 +192,9 @@ async def test_a_message_that_two_nodes_got_is_stored_and_answered_once(app: App
     await say(app, first, "0")
     second = await go_on(app, first, ["never"])  # it knows the session, and not what is said next
     message = UserMessage((Text("1"),), id="m1")
-    assert await first.say(OPERATOR, message, lambda *_: None).end() == Ended("done", "one")
+    assert await first.say(OPERATOR, message, lambda *_: None).wait_for_end() == Ended("done", "one")
     heard: list[SessionEvent] = []
-    ended = await second.say(OPERATOR, message, lambda event, _: heard.append(event)).end()
+    ended = await second.say(OPERATOR, message, lambda event, _: heard.append(event)).wait_for_end()
     assert ended == Ended("done", "one")
     assert [event.ended for event in heard if isinstance(event, AnsweredBefore)] == [Ended("done", "one")]
     assert len(await kept(app, first)) == 4
@@ -221,7 +221,7 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
     )
     await app.engine.settle(open_call.id, Success("clicked"))
     events: list[SessionEvent] = []
-    ended = await again.say(OPERATOR, said("are you there?"), lambda event, _: events.append(event)).end()
+    ended = await again.say(OPERATOR, said("are you there?"), lambda event, _: events.append(event)).wait_for_end()
     assert ended == Ended("done", "and more")
     assert [event.text for event in events if isinstance(event, Ended)] == ["clicked, then", "and more"]
     assert len(await kept(app, session)) == 6
@@ -238,7 +238,7 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
     assert (await say(app, session)).reason == "pending"
 
     async def resume() -> None:
-        await session.resume().end()
+        await session.resume().wait_for_end()
 
     for steps in range(12):
         going_on = asyncio.create_task(resume())
@@ -257,7 +257,7 @@ async def test_another_agent_goes_on_with_its_own_tools_words_limits_and_model(a
     clerk = Agent("Clerk", ("read_file",), instructions="Be brief.", max_tool_iterations=1)
     session = await open_session(app, playing(["one", call("read_file", path="x"), "no more"]), GENERAL, clerk)
     await say(app, session, "1")
-    ended = await session.say(OPERATOR, said("2"), lambda *_: None, agent="Clerk").end()
+    ended = await session.say(OPERATOR, said("2"), lambda *_: None, agent="Clerk").wait_for_end()
     assert ended == Ended("limit", "no more")
     request = requests(session)[1]
     assert request.tools == ("read_file",)

@@ -298,7 +298,7 @@ async def test_a_turn_that_waits_goes_on_under_its_id(kit: SessionKit) -> None:
     await settle(kit)
     await soon(kit.sessions.resume_turn("s", OWNER))
     assert set(watcher.turns) == {turn_of(again)}
-    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
     unwatch()  # nobody is there who remembers the turn: the conversation does
     await settle(kit)
     last = RecordingListener()
@@ -320,7 +320,7 @@ async def test_a_message_that_comes_again_while_a_resume_finds_nothing_to_do_is_
             await asyncio.sleep(0)
         assert await kit.say("1", again, message_id="m1") == Ended("done", "one")
         assert again.heard == [MessageStored("m1"), AnsweredBefore(Ended("done", "one"), "one")], moment
-        assert await soon(resumed.end()) == NOTHING_TO_DO
+        assert await soon(resumed.wait_for_end()) == NOTHING_TO_DO
 
 
 async def test_a_message_that_wants_to_join_a_resume_with_nothing_to_do_has_a_turn_of_its_own(kit: SessionKit) -> None:
@@ -329,7 +329,7 @@ async def test_a_message_that_wants_to_join_a_resume_with_nothing_to_do_has_a_tu
     resumed = kit.sessions.get("s", OWNER).resume()
     await asyncio.sleep(0)
     assert await kit.say("2", join=True) == Ended("done", "two")
-    assert await soon(resumed.end()) == NOTHING_TO_DO
+    assert await soon(resumed.wait_for_end()) == NOTHING_TO_DO
 
 
 async def test_any_number_of_calls_that_are_settled_at_once_let_the_turn_go_on(kit: SessionKit) -> None:
@@ -354,7 +354,7 @@ async def test_an_answer_given_anew_is_another_turn_even_if_it_waits(kit: Sessio
     listener, watcher = RecordingListener(), RecordingListener()
     await kit.say("1", listener, message_id="m1")
     kit.sessions.get("s", OWNER).listen(watcher)
-    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
     await settle(kit)
     await soon(kit.sessions.resume_turn("s", OWNER))
     assert watcher.ends == [Ended("pending"), Ended("done", "two")]

@@ -31,8 +31,8 @@ OWNER = OPERATOR.owner
 async def test_an_id_that_can_not_be_one_is_refused(kit: SessionKit, session_id: str) -> None:
     for trying in (
         kit.sessions.bind(session_id, OPERATOR),
-        kit.sessions.get(session_id, OPERATOR.owner).say(OPERATOR, said("hi"), RecordingListener()).end(),
-        kit.sessions.get(session_id, OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end(),
+        kit.sessions.get(session_id, OPERATOR.owner).say(OPERATOR, said("hi"), RecordingListener()).wait_for_end(),
+        kit.sessions.get(session_id, OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end(),
     ):
         with pytest.raises(SessionRefused, match="can't be used") as refused:
             await soon(trying)
@@ -44,8 +44,8 @@ async def test_the_session_of_somebody_else_is_refused_everywhere(kit: SessionKi
     await kit.say("hi", session="kitchen")
     for trying in (
         kit.sessions.bind("kitchen", STRANGER),
-        kit.sessions.get("kitchen", STRANGER.owner).say(STRANGER, said("hi"), RecordingListener()).end(),
-        kit.sessions.get("kitchen", STRANGER.owner).regenerate(STRANGER, RecordingListener()).end(),
+        kit.sessions.get("kitchen", STRANGER.owner).say(STRANGER, said("hi"), RecordingListener()).wait_for_end(),
+        kit.sessions.get("kitchen", STRANGER.owner).regenerate(STRANGER, RecordingListener()).wait_for_end(),
     ):
         with pytest.raises(SessionRefused, match="belongs to another owner") as refused:
             await soon(trying)
@@ -70,7 +70,9 @@ async def test_two_who_begin_under_one_id_at_once_are_told_apart(kit: SessionKit
 
     async def say(who: Principal) -> object:
         try:
-            return await soon(kit.sessions.get("new", who.owner).say(who, said("hi"), RecordingListener()).end())
+            return await soon(
+                kit.sessions.get("new", who.owner).say(who, said("hi"), RecordingListener()).wait_for_end()
+            )
         except SessionRefused as refused:
             return refused.code
 
@@ -82,7 +84,9 @@ async def test_an_agent_that_is_not_there_is_refused(kit: SessionKit) -> None:
     for trying in (
         kit.sessions.bind(None, OPERATOR, agent="Nobody"),
         kit.sessions.bind("s", OPERATOR, agent="Nobody"),
-        kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, said("hi"), RecordingListener(), agent="Nobody").end(),
+        kit.sessions.get("s", OPERATOR.owner)
+        .say(OPERATOR, said("hi"), RecordingListener(), agent="Nobody")
+        .wait_for_end(),
     ):
         with pytest.raises(SessionRefused, match="There is no agent 'Nobody'") as refused:
             await soon(trying)
@@ -160,7 +164,7 @@ async def test_sessions_that_were_let_go_are_loaded_again(kit: SessionKit) -> No
 
 
 async def test_an_id_that_somebody_else_takes_meanwhile_is_refused(kit: SessionKit) -> None:
-    async def slowly(named: str) -> Choice:
+    async def slowly(named: str, then: tuple[str, ...] | None = None, /) -> Choice:
         await kit.store.conversations.create(owner=STRANGER.owner, session="s")
         return await kit.choose_model(named)
 
@@ -203,5 +207,5 @@ async def test_the_caller_of_a_turn_is_who_said_it(kit: SessionKit) -> None:
     kit.plays(call("who"), "1", call("who"), "2")
     await kit.say("1")
     narrow = Principal(OWNER, ("chat",))
-    await soon(kit.sessions.get("s", narrow.owner).say(narrow, said("2"), RecordingListener()).end())
+    await soon(kit.sessions.get("s", narrow.owner).say(narrow, said("2"), RecordingListener()).wait_for_end())
     assert seen == [OPERATOR, narrow]

@@ -49,7 +49,7 @@ def names(session: Session) -> set[str]:
 
 
 async def say(app: App, session: Session, text: str) -> None:
-    await session.say(OPERATOR, UserMessage((Text(text),)), lambda *_: None).end()
+    await session.say(OPERATOR, UserMessage((Text(text),)), lambda *_: None).wait_for_end()
 
 
 async def test_a_skill_that_can_not_be_used_is_told_and_the_agent_stays_as_it_is(app: App) -> None:
@@ -107,9 +107,9 @@ async def test_a_turn_that_goes_on_in_another_process_keeps_the_skill_of_its_mod
     script: list[ScriptTurn] = [call("use_skill", name="clock"), ModelError("network", "Gone."), "done", "again"]
     session, model = await opened(app, Agent(), script)
     message = UserMessage((Text("what time is it"),), id="m1")
-    await session.say(OPERATOR, message, lambda *_: None).end()
+    await session.say(OPERATOR, message, lambda *_: None).wait_for_end()
     another = await open_session(app, Choice(model, "for a test"), Agent())
-    await another.say(OPERATOR, message, lambda *_: None).end()
+    await another.say(OPERATOR, message, lambda *_: None).wait_for_end()
     await say(app, another, "thanks")
     tools = [request.tools for request in model.requests]
     assert tools[1] == tools[2] == ("get_current_time", *ALWAYS)

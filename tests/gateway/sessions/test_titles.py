@@ -54,7 +54,7 @@ async def test_a_picture_alone_gives_no_name(kit: SessionKit) -> None:
     kit.plays("nice", "yes")
     picture = UserMessage((Media(Attachment("image", "image/png", b"png")),))
     listener = RecordingListener()
-    await soon(kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, picture, listener).end())
+    await soon(kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, picture, listener).wait_for_end())
     assert listener.of(Titled) == []
     await kit.say("is it?", listener)
     assert listener.of(Titled) == [Titled("is it?")]

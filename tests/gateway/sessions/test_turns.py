@@ -14,6 +14,7 @@ from handspan.core.agents import Agent
 from handspan.core.errors import StoreError
 from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived, Titled, TurnFault
 from handspan.core.principals import OPERATOR, Origin
+from handspan.core.records import CallFilter
 from handspan.core.results import Success
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
@@ -180,12 +181,12 @@ async def test_who_joined_and_goes_away_does_not_stop_the_turn(kit: SessionKit) 
 
 async def test_there_is_nothing_to_answer_again(kit: SessionKit) -> None:
     with pytest.raises(NoUserMessage) as refused:
-        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
     assert refused.value.code == "NO_USER_MESSAGE"
     assert await soon(kit.store.conversations.find("s", owner=OWNER)) is None
     await kit.store.conversations.create(owner=OWNER, session="s")
     with pytest.raises(NoUserMessage):
-        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
 
 
 async def test_the_last_answer_is_dropped_with_its_calls_and_given_again(kit: SessionKit) -> None:
@@ -193,13 +194,13 @@ async def test_the_last_answer_is_dropped_with_its_calls_and_given_again(kit: Se
     await kit.say("1")
     await kit.say("2")
     listener = RecordingListener()
-    assert await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, listener).end()) == Ended(
+    assert await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, listener).wait_for_end()) == Ended(
         "done", "better"
     )
     assert await kit.texts() == ["1", "one", "2", "better"]
     assert [len(request.messages) for request in kit.requests][-1] == 3
     assert listener.ends == [Ended("done", "better")]
-    calls, _ = await soon(kit.store.ledger.page(owner=OWNER, session="s"))
+    calls, _ = await soon(kit.store.ledger.page(CallFilter(session="s"), owner=OWNER))
     assert [record.name for record in calls] == ["note"]
     (used,) = await soon(kit.store.usage.sums("session", owner=OWNER))
     assert used.replies == 4
@@ -211,7 +212,7 @@ async def test_a_message_that_got_no_answer_is_answered(kit: SessionKit) -> None
     kit.plays(ModelError("network", "Nobody there."), "at last")
     await kit.say("hi")
     assert (
-        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+        await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
     ).text == "at last"
     assert await kit.texts() == ["hi", "at last"]
 
@@ -221,7 +222,7 @@ async def test_an_answer_that_another_process_dropped_is_forgotten_here_too(kit:
     await kit.say("1")
     other = SessionKit(tmp_path, ["another one"])
     await other.app.open()
-    await soon(other.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
+    await soon(other.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end())
     await other.sessions.drain(0)
     await other.app.close()
     await kit.say("2")
@@ -252,7 +253,10 @@ async def test_a_session_that_waits_can_not_go_on_nor_be_talked_to_nor_answer_ag
     assert (await kit.say("1")).reason == "pending"
     kit.sessions.get("s", OWNER).listen(watcher)
     await soon(kit.sessions.resume_turn("s", OWNER))
-    for trying in (kit.say("2"), kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end()):
+    for trying in (
+        kit.say("2"),
+        kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).wait_for_end(),
+    ):
         with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
             await soon(trying)
     assert watcher.heard == []
@@ -369,7 +373,7 @@ async def test_the_prompt_of_the_first_round_is_shown_to_who_asks(kit: SessionKi
     assert told["messages"] == [{"type": "user", "parts": [{"type": "text", "text": "look"}]}]
     assert "note" in {tool["name"] for tool in told["tools"]} and "instructions" in told
     assert shown.estimated_tokens == len(shown.messages.encode()) // 4
-    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, listener, debug=True).end())
+    await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, listener, debug=True).wait_for_end())
     assert len(listener.of(Prompted)) == 2
     await kit.say("more", listener)
     assert len(listener.of(Prompted)) == 2
@@ -381,5 +385,5 @@ async def test_what_goes_wrong_beside_the_turns_is_in_the_log(
     async def work() -> None:
         raise StoreError("The disk is full.")
 
-    kit.sessions.beside(work())
+    kit.sessions.tasks.start(work())
     await until(lambda: "A background task failed" in caplog.text and "The disk is full." in caplog.text)

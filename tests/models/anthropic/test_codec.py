@@ -27,7 +27,7 @@ from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.anthropic.codec import AnthropicCodec
 from handspan.models.http import join_url
-from handspan.models.model import Codec, Decoder, LoweredTool
+from handspan.models.model import Codec, Decoder, LoweredTool, Prompt
 from tests.models.anthropic import oracle as anthropic_oracle
 
 CODEC = AnthropicCodec()
@@ -47,7 +47,9 @@ def request(
     items = [
         item for before, message in pairwise([None, *messages]) if message for item in CODEC.encode(message, before)
     ]
-    return anthropic_oracle.check(CODEC.request("claude-x", instructions, items, tools, stream=False, options=options))
+    return anthropic_oracle.check(
+        CODEC.request(Prompt("claude-x", instructions, items, tools, stream=False, options=options))
+    )
 
 
 def turns(messages: Sequence[Message]) -> list[JsonObject]:
@@ -130,7 +132,7 @@ def test_nothing_is_sent_that_nobody_asked_for() -> None:
 def test_options_are_fields_of_the_request() -> None:
     options: JsonObject = {"max_tokens": 5, "temperature": 0.5, "top_p": None, "service_tier": "auto"}
     sent = msgspec.json.decode(
-        CODEC.request("x", "", CODEC.encode(user_message("Hi")), [], stream=True, options=options)
+        CODEC.request(Prompt("x", "", CODEC.encode(user_message("Hi")), [], stream=True, options=options))
     )
     assert (sent["max_tokens"], sent["temperature"], sent["service_tier"], sent["stream"]) == (5, 0.5, "auto", True)
     assert "top_p" not in sent
@@ -138,7 +140,9 @@ def test_options_are_fields_of_the_request() -> None:
 
 def test_options_never_replace_the_conversation() -> None:
     options: JsonObject = {"model": "other", "messages": [], "system": "other", "stream": True}
-    body = CODEC.request("claude-x", "Be kind.", CODEC.encode(user_message("Hi")), [], stream=False, options=options)
+    body = CODEC.request(
+        Prompt("claude-x", "Be kind.", CODEC.encode(user_message("Hi")), [], stream=False, options=options)
+    )
     sent = anthropic_oracle.check(body)
     assert (sent["model"], sent["stream"], len(cast("list[Json]", sent["messages"]))) == ("claude-x", False, 1)
     assert sent["system"] == [{"type": "text", "text": "Be kind.", "cache_control": CACHE}]
@@ -169,7 +173,7 @@ def test_the_vendors_own_tools_come_after_ours() -> None:
     search: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
     options: JsonObject = {"tools": [search]}
     body = CODEC.request(
-        "claude-x", "", CODEC.encode(user_message("Hi")), [lowered_tool()], stream=False, options=options
+        Prompt("claude-x", "", CODEC.encode(user_message("Hi")), [lowered_tool()], stream=False, options=options)
     )
     tools = cast("list[JsonObject]", anthropic_oracle.check(body)["tools"])
     assert [tool["name"] for tool in tools] == ["read_file", "web_search"]

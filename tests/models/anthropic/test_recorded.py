@@ -22,7 +22,7 @@ from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.anthropic.codec import AnthropicCodec
-from handspan.models.model import LoweredTool, ModelError
+from handspan.models.model import LoweredTool, ModelError, Prompt
 from tests.models.anthropic import oracle as anthropic_oracle
 from tests.recorded import conversations, events_of
 
@@ -173,7 +173,7 @@ def test_a_recorded_conversation_is_sent_again_as_it_was(exchanges: list[JsonObj
         items = [item for before, one in pairwise([None, *ours]) if one for item in CODEC.encode(one, before)]
         tools = [lowered_tool(tool) for tool in objects(recorded.get("tools") or []) if "input_schema" in tool]
         options: JsonObject = {"cache_control": None, "max_tokens": recorded["max_tokens"]}
-        body = CODEC.request(str(recorded["model"]), "", items, tools, stream=False, options=options)
+        body = CODEC.request(Prompt(str(recorded["model"]), "", items, tools, stream=False, options=options))
         assert comparable(objects(anthropic_oracle.check(body)["messages"])) == comparable(messages)
         response = cast("JsonObject", exchange["response"])
         if response["status"] == 200:

@@ -27,7 +27,7 @@ from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.codec import ChatCodec
 from handspan.models.chat.servers import ANY_SERVER, DEEPSEEK, MISTRAL, OPENAI, ChatServer, server_at
-from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, Prompt, TextDelta, ThinkingDelta
 from tests.models.openai import oracle as openai_oracle
 
 NAMES = {"get_weather": "our_weather", "get_time": "our_time"}
@@ -77,7 +77,7 @@ def encode_all(codec: ChatCodec, *messages: Message, with_before: bool = True) -
     for message in messages:
         items += codec.encode(message, before) if with_before else codec.encode(message)
         before = message
-    body = codec.request("m", "", items, [], stream=False, options={})
+    body = codec.request(Prompt("m", "", items, [], stream=False))
     read_by_sdk: Any = openai_oracle.chat_request(body)["messages"]
     decoded: list[Any] = msgspec.json.decode(body)["messages"]
     assert [item["role"] for item in read_by_sdk] == [item["role"] for item in decoded]
@@ -556,7 +556,9 @@ def test_request_has_the_prompt_first_and_asks_for_usage() -> None:
     tools = [LoweredTool("get_time", spec, spec.parameters), LoweredTool("strict", spec, spec.parameters, strict=True)]
     codec = ChatCodec()
     items = codec.encode(UserMessage((Text("Hi"),)))
-    body = codec.request("m", "Be brief.", items, tools, stream=True, options={"temperature": 0, "stream": False})
+    body = codec.request(
+        Prompt("m", "Be brief.", items, tools, stream=True, options={"temperature": 0, "stream": False})
+    )
     request: Any = openai_oracle.chat_request(body)
     assert request == msgspec.json.decode(body)
     assert request["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
@@ -568,7 +570,7 @@ def test_request_has_the_prompt_first_and_asks_for_usage() -> None:
 
 
 def test_request_without_prompt_tools_and_stream_has_no_field_for_them() -> None:
-    body = ChatCodec().request("m", "", [], [], stream=False, options={})
+    body = ChatCodec().request(Prompt("m", "", [], [], stream=False))
     assert msgspec.json.decode(body) == {"model": "m", "messages": [], "stream": False}
 
 
@@ -576,7 +578,7 @@ def test_request_without_prompt_tools_and_stream_has_no_field_for_them() -> None
 def test_usage_is_not_asked_for_where_the_server_or_the_settings_forbid_it(
     server: ChatServer, options: JsonObject
 ) -> None:
-    body = msgspec.json.decode(ChatCodec(server).request("m", "", [], [], stream=True, options=options))
+    body = msgspec.json.decode(ChatCodec(server).request(Prompt("m", "", [], [], stream=True, options=options)))
     assert "stream_options" not in body
 
 
@@ -752,12 +754,14 @@ def test_invented_name_goes_back_in_a_form_that_the_api_takes() -> None:
 
 def test_lone_surrogates_do_not_stop_a_request() -> None:
     body = ChatCodec().request(
-        "m",
-        "a\ud83c",
-        ChatCodec().encode(UserMessage((Text("b\udf27"),))),
-        [],
-        stream=False,
-        options={"user": "\ud83c\udf27"},
+        Prompt(
+            "m",
+            "a\ud83c",
+            ChatCodec().encode(UserMessage((Text("b\udf27"),))),
+            [],
+            stream=False,
+            options={"user": "\ud83c\udf27"},
+        )
     )
     assert [item["content"] for item in msgspec.json.decode(body)["messages"]] == ["a\ufffd", "b\ufffd"]
     assert msgspec.json.decode(body)["user"] == "🌧"

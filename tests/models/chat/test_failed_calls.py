@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from handspan.config.settings import ModelSettings
+from handspan.models.chat.calls import read_failed_call
 from handspan.models.chat.codec import ChatCodec
-from handspan.models.chat.failed_calls import read_failed_call
 from handspan.models.http import HttpModel
 from handspan.models.model import ModelError
 from handspan.net.guard import NetGuard
@@ -81,7 +82,9 @@ async def test_the_model_hears_of_it_and_the_turn_goes_on(tmp_path: Path) -> Non
     choice = {"index": 0, "message": {"role": "assistant", "content": "Sorry, a typo."}, "finish_reason": "stop"}
     good = response(json.dumps({"choices": [choice]}).encode(), headers=kind)
     async with Site({"/v1/chat/completions": _play(refusal, good)}) as site:
-        model = HttpModel(ChatCodec(), NetGuard(), "m", base_url=site.url("/v1"), key="", target="openai", stream=False)
+        model = HttpModel(
+            ChatCodec(), NetGuard(), ModelSettings(base_url=site.url("/v1"), model="m", stream=False), target="openai"
+        )
         async with running(tmp_path, model) as place, place.client() as chat:
             await chat.send("message", content="read it")
             frames = await chat.hears_until("done")

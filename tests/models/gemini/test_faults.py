@@ -116,4 +116,4 @@ def test_words_are_found_in_every_shape_of_answer(raw: bytes, words: str) -> Non
     ],
 )
 def test_seconds_to_wait_are_read_from_the_body(raw: bytes, seconds: float | None) -> None:
-    assert GeminiCodec().retry_after(raw) == seconds
+    assert GeminiCodec().fault(429, raw).wait == seconds

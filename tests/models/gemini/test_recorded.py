@@ -18,7 +18,7 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.models.gemini.codec import GeminiCodec
-from handspan.models.model import LoweredTool, ModelError, TextDelta
+from handspan.models.model import LoweredTool, ModelError, Prompt, TextDelta
 from tests.recorded import Fields, conversations, events_of
 
 CASES = conversations("gemini")
@@ -235,7 +235,7 @@ def test_recorded_tools_declared_by_us_are_the_same(exchanges: list[Fields]) -> 
             LoweredTool(item["name"], ToolSpec(item["name"], item.get("description", ""), schema), schema)
             for item, schema in zip(recorded, schemas, strict=True)
         ]
-        body = json.loads(GeminiCodec().request("", "", [], tools, stream=False, options={}))
+        body = json.loads(GeminiCodec().request(Prompt("", "", [], tools, stream=False)))
         ours = [item for tool in body.get("tools", ()) for item in tool["functionDeclarations"]]
         assert [(item["name"], item["description"]) for item in ours] == [
             (item["name"], item.get("description", "")) for item in recorded

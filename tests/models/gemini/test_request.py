@@ -1,6 +1,5 @@
 """What we send to Gemini: tools and everything else around the contents."""
 
-import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.gemini.codec import GeminiCodec
 from handspan.models.http import join_url
-from handspan.models.model import LoweredTool
+from handspan.models.model import LoweredTool, Prompt
 from tests.models.gemini.test_codec import NEW, OLD, PNG, native_answer, success_result
 
 
@@ -33,7 +32,7 @@ def tool(name: str, schema: JsonObject) -> LoweredTool:
 
 def build_request(codec: GeminiCodec, declared: Sequence[LoweredTool] = (), **options: Json) -> dict[str, Any]:
     items = codec.encode(UserMessage((Text("hi"),)))
-    body: dict[str, Any] = json.loads(codec.request(NEW, "", items, declared, stream=True, options=options))
+    body: dict[str, Any] = json.loads(codec.request(Prompt(NEW, "", items, declared, stream=True, options=options)))
     return body
 
 
@@ -59,16 +58,8 @@ def test_tools_are_declared_with_their_json_schema_and_left_to_the_model() -> No
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
 
 
-def test_subset_goes_under_parameters_which_are_left_out_when_there_are_none() -> None:
-    schema: JsonObject = {"type": "OBJECT", "properties": {"path": {"type": "STRING"}}}
-    body = build_request(GeminiCodec(subset=True), [tool("read", schema), tool("now", {"type": "OBJECT"})])
-    read, now = body["tools"][0]["functionDeclarations"]
-    assert read["parameters"] == schema
-    assert now == {"name": "now", "description": "What now does."}
-
-
 def test_instructions_are_the_system_instruction() -> None:
-    body = json.loads(GeminiCodec().request(NEW, "Be brief.", [], [], stream=False, options={}))
+    body = json.loads(GeminiCodec().request(Prompt(NEW, "Be brief.", [], [], stream=False)))
     assert body == {"contents": [], "systemInstruction": {"parts": [{"text": "Be brief."}]}}
 
 
@@ -154,12 +145,11 @@ def test_sdk_types_accept_a_request_with_everything_in_it() -> None:
         ResultsMessage((success_result([1]),)),
     ]
     schema: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
-    for model, subset in itertools.product((NEW, OLD), (False, True)):
-        codec = GeminiCodec(model, subset=subset)
+    for model in (NEW, OLD):
+        codec = GeminiCodec(model)
         items = [item for message in history for item in codec.encode(message)]
-        lowered: JsonObject = {"type": "OBJECT", "properties": {"path": {"type": "STRING"}}} if subset else schema
-        raw = codec.request(model, "Be brief.", items, [tool("look", lowered)], stream=True, options={"max_tokens": 9})
-        body = json.loads(raw)
+        prompt = Prompt(model, "Be brief.", items, [tool("look", schema)], stream=True, options={"max_tokens": 9})
+        body = json.loads(codec.request(prompt))
         for content in body.pop("contents"):
             types.Content.model_validate_json(json.dumps(content))
         types.Content.model_validate(body.pop("systemInstruction"))

@@ -16,7 +16,7 @@ from handspan.core.messages import (
 )
 from handspan.core.values import JsonObject
 from handspan.models.chat.codec import ChatCodec
-from handspan.models.model import CallDelta, Codec, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, Codec, ModelError, ModelEvent, Prompt, TextDelta, ThinkingDelta
 from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 from tests.models.openai.recorded import (
@@ -139,7 +139,7 @@ def test_recorded_chat_is_sent_again_in_a_form_that_the_sdk_takes(exchange: Exch
     codec = codec_of(exchange)
     assert isinstance(codec, ChatCodec)
     items = encoded_all(codec, conversation(codec, request["messages"]), with_before=with_before)
-    body = codec.request(request["model"], "Be brief.", items, tools_of(exchange), stream=with_before, options={})
+    body = codec.request(Prompt(request["model"], "Be brief.", items, tools_of(exchange), stream=with_before))
     read = openai_oracle.chat_request(body)
     sent: Any = msgspec.json.decode(body)
     assert read["tools" if tools_of(exchange) else "model"] == sent["tools" if tools_of(exchange) else "model"]
@@ -173,7 +173,7 @@ def test_recorded_response_goes_back_verbatim_with_its_results(exchange: Exchang
     items = encoded_all(codec, messages, with_before=with_before)
     request = exchange["request"]["json"] or {"model": "m"}
     tools = tools_of(exchange) if exchange["request"]["json"] else []
-    body = codec.request(request["model"], "", items, tools, stream=True, options={})
+    body = codec.request(Prompt(request["model"], "", items, tools, stream=True))
     sent: Any = msgspec.json.decode(body)
     assert openai_oracle.responses_request(body)["model"] == request["model"]
     output = [item for item in sent["input"][1:] if item["type"] != "function_call_output"]

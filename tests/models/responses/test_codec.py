@@ -23,7 +23,7 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, Prompt, TextDelta, ThinkingDelta
 from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 
@@ -84,7 +84,7 @@ def encode_all(codec: ResponsesCodec, *messages: Message, with_before: bool = Tr
     for message in messages:
         items += codec.encode(message, before) if with_before else codec.encode(message)
         before = message
-    body = codec.request("m", "", items, [], stream=False, options={})
+    body = codec.request(Prompt("m", "", items, [], stream=False))
     decoded: list[Any] = msgspec.json.decode(body)["input"]
     assert len(openai_oracle.responses_request(body)["input"]) == len(decoded)  # type: ignore[arg-type] # a list
     return decoded
@@ -312,7 +312,9 @@ def test_request_keeps_nothing_at_the_server_and_asks_for_its_reasoning() -> Non
     tools = [LoweredTool("get_time", spec, spec.parameters), LoweredTool("strict", spec, spec.parameters, strict=True)]
     codec = ResponsesCodec()
     items = codec.encode(UserMessage((Text("Hi"),)))
-    body = codec.request("gpt-5", "Be brief.", items, tools, stream=True, options={"reasoning": {"effort": "low"}})
+    body = codec.request(
+        Prompt("gpt-5", "Be brief.", items, tools, stream=True, options={"reasoning": {"effort": "low"}})
+    )
     request: Any = openai_oracle.responses_request(body)
     assert request == msgspec.json.decode(body)
     function = {"type": "function", "name": "get_time", "description": "Tells the time.", "parameters": spec.parameters}
@@ -330,13 +332,13 @@ def test_request_keeps_nothing_at_the_server_and_asks_for_its_reasoning() -> Non
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "openai/gpt-4o", "ft:gpt-4o:me", "chatgpt-4o-latest"])
 def test_models_that_do_not_reason_are_not_asked_for_reasoning(model: str) -> None:
-    body = msgspec.json.decode(ResponsesCodec().request(model, "", [], [], stream=False, options={}))
+    body = msgspec.json.decode(ResponsesCodec().request(Prompt(model, "", [], [], stream=False)))
     assert body == {"model": model, "input": [], "store": False, "stream": False}
 
 
 def test_option_that_is_null_is_left_out() -> None:
     options: JsonObject = {"include": None, "store": True, "stream": True, "model": "x"}
-    body = msgspec.json.decode(ResponsesCodec().request("gpt-5", "", [], [], stream=False, options=options))
+    body = msgspec.json.decode(ResponsesCodec().request(Prompt("gpt-5", "", [], [], stream=False, options=options)))
     assert body == {"model": "gpt-5", "input": [], "store": True, "stream": False}
 
 
@@ -454,5 +456,5 @@ def test_user_message_of_nothing_still_says_something() -> None:
 
 def test_lone_surrogates_do_not_stop_a_request() -> None:
     items = ResponsesCodec().encode(assistant_message(Text("a\ud83c")))
-    body = ResponsesCodec().request("m", "b\ud83c", items, [], stream=False, options={})
+    body = ResponsesCodec().request(Prompt("m", "b\ud83c", items, [], stream=False))
     assert msgspec.json.decode(body)["instructions"] == "b\ufffd"

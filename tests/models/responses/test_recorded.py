@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage, check_next
 from handspan.core.results import Attachment
 from handspan.models.json_values import json_objects
+from handspan.models.model import Prompt
 from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 from tests.models.openai.recorded import (
@@ -103,9 +104,7 @@ def with_ids_of(recorded: list[Exchange], sent: list[Exchange]) -> list[Exchange
 def build_request(codec: ResponsesCodec, exchange: Exchange, items: list[bytes], *, stream: bool) -> Exchange:
     """Our request with these items. The SDK's types take it, and know every field of it."""
     request = exchange["request"]["json"]
-    body = codec.request(
-        request["model"], instructions_of(request), items, tools_of(exchange), stream=stream, options={}
-    )
+    body = codec.request(Prompt(request["model"], instructions_of(request), items, tools_of(exchange), stream=stream))
     sent: Exchange = msgspec.json.decode(body)
     assert openai_oracle.responses_request(body) == sent
     assert sent.get("instructions", "") == instructions_of(request)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from handspan.config.settings import McpServer, Settings, ToolSettings
+from handspan.config.settings import Settings
+from handspan.config.tool_settings import McpServer, ToolSettings
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Progress, no_progress
 from handspan.core.questions import Questions

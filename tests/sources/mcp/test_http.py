@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.results import Failure, Success
 from handspan.sources.mcp import http_limits
 from tests.sources.mcp.http_server import Exchange, http_server

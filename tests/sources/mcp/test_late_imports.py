@@ -16,6 +16,7 @@ SERVER = Path(__file__).with_name("server.py")
 _LOAD = """
 import asyncio, sys
 from pathlib import Path
+from handspan.config.tool_settings import McpOauth
 from handspan.mcp.shell import McpServerShell
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.opening import load_sdk
@@ -26,7 +27,7 @@ async def load():
     logins = McpLogins(Path(sys.argv[1]), None, "http://127.0.0.1:1")
     await asyncio.gather(
         load_sdk(),
-        logins.make_auth("notes", "https://notes.test/mcp"),
+        logins.make_auth("notes", "https://notes.test/mcp", McpOauth()),
         asyncio.to_thread(lambda: McpServerShell("shell").asgi()),
     )
 

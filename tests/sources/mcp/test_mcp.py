@@ -14,15 +14,15 @@ import httpx2
 import pytest
 from msgspec import structs
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.agents import GENERAL, SkillTools
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Opened, Question, ignore_opened
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp import connection as connection_module
-from handspan.sources.mcp import memory_release
 from handspan.sources.mcp import process as process_module
+from handspan.sources.mcp import server_answers
 from handspan.sources.mcp.opening import describe_failure
 from handspan.sources.mcp.process import Cleaner, ServerProcess
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
@@ -228,8 +228,8 @@ async def test_memory_is_given_back_after_a_very_large_result(tmp_path: Path) ->
     async with app_with(tmp_path, bad=server()) as app:
         await ready(app)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(memory_release.MemoryRelease, "_release", lambda self: given.append("back"))
-            patch.setattr(memory_release, "_SECONDS", 0.0)
+            patch.setattr(server_answers.AnswerReader, "_release_memory", lambda self: given.append("back"))
+            patch.setattr(server_answers, "_RELEASE_SECONDS", 0.0)
             assert isinstance(await call(app, "bad__echo", text="x"), Success)
             assert not given
             await call(app, "bad__echo", text="x" * (2 * 1024 * 1024))
@@ -279,7 +279,9 @@ async def test_a_server_has_ended_before_the_gateway_ends_however_often_that_is_
     forgotten: list[int] = []
     monkeypatch.setattr(Cleaner, "forget", lambda _, group: forgotten.append(group))
     cleaner = Cleaner()
-    slow = await ServerProcess.start("slow", "sh", ["-c", "trap '' TERM; echo up; sleep 600"], {}, cleaner, tmp_path)
+    slow = await ServerProcess.start(
+        "slow", ["sh", "-c", "trap '' TERM; echo up; sleep 600"], {}, cleaner, folder=tmp_path
+    )
     assert await soon(slow.stdout.readline()) == b"up\n"
     closing = asyncio.create_task(slow.close())
     for _ in range(3):

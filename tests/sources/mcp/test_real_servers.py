@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.config.settings import McpServer
+from handspan.config.tool_settings import McpServer
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing.gateway import running_gateway
 from tests.sources.mcp.serving import app_with, call, connection, ready

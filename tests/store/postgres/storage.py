@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from moto.server import ThreadedMotoServer
 
-from handspan.config.settings import BucketSettings
+from handspan.config.store_settings import BucketSettings
 
 PREFIX = "a b/"
 

@@ -13,15 +13,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from msgspec.structs import replace
 
-from handspan.config.settings import BucketSettings
+from handspan.config.store_settings import ArtifactSettings, BucketSettings
 from handspan.core.errors import ConfigError, StoreError
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
-from handspan.store.artifacts import ArtifactLimits
-from handspan.store.bodies import PIECE, BytesBody, FileBody
+from handspan.store.bodies import PIECE, BytesBody, FileBody, PartialFile
 from handspan.store.objects.bucket import Bucket, bucket_of
 from handspan.store.objects.signature import EMPTY_DIGEST, SigningKey, escape_path
-from handspan.store.partial_file import PartialFile
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.store import PostgresStore, postgres_store
 from tests.postgres_engine import schema_url
@@ -49,7 +47,7 @@ def open_bucket(settings: BucketSettings) -> Bucket:
     return bucket
 
 
-def store_with(state: Path, settings: BucketSettings, limits: ArtifactLimits | None = None) -> PostgresStore:
+def store_with(state: Path, settings: BucketSettings, limits: ArtifactSettings | None = None) -> PostgresStore:
     address = StoreAddress(schema_url(state), connections=6, timeout=30.0)
     bucket = open_bucket(settings)
     return postgres_store(address, state, lease_seconds=LEASE_SECONDS, limits=limits, bucket=bucket, above=ABOVE)
@@ -110,7 +108,7 @@ async def test_an_object_that_cannot_be_removed_is_said_and_goes_the_next_time(
 
 
 async def test_the_oldest_objects_make_room(state: Path, storage: Storage) -> None:
-    async with store_with(state, storage.settings, ArtifactLimits(count=2)) as store:
+    async with store_with(state, storage.settings, ArtifactSettings(count=2)) as store:
         refs = [await store.artifacts.keep(LARGE, owner="ann") for _ in range(4)]
         assert sorted(storage.objects()) == sorted(f"a b/{ref.id}" for ref in refs[2:])
         assert await run_sql(store, "SELECT count(*) FROM artifacts") == [(2,)]
@@ -197,7 +195,7 @@ async def test_a_large_file_is_never_whole_in_memory(answers: tuple[str, list[by
     planned += [response(200), response(200)]
     bucket = at(url)
     await bucket.put("small", BytesBody(b"x"))  # loads the library
-    file = PartialFile(tmp_path, "large", 2**30)
+    file = PartialFile(tmp_path, 2**30)
     tracemalloc.start()
     try:
         await soon(file.write(pieces_of(*([b"x" * PIECE] * 100))))

@@ -12,7 +12,9 @@ import pytest
 
 from handspan.core.errors import StoreError
 from handspan.core.events import TurnEnd
+from handspan.core.records import ContextMarks, SessionEdit
 from handspan.core.results import succeed
+from handspan.core.store import Store
 from handspan.store.bodies import PIECE
 from handspan.store.postgres import move
 from handspan.store.postgres.connections import StoreAddress
@@ -48,7 +50,22 @@ async def fill(folder: Path) -> str:
         await store.artifacts.keep(LARGE, owner="ann", session=session, media_type="image/png", name="a.png")
         await store.artifacts.keep(b"", owner="bob")
         await store.memories.add("tea", owner="ann", kind="k", category="c", metadata={"a": 1})
+        await fill_long(store)
         return session
+
+
+async def fill_long(store: Store) -> None:
+    """A conversation with a version that was left, and with marks of its context."""
+    await store.conversations.create(owner="ann", session="long")
+    await store.conversations.append("long", user("one"), says("red"), user("two"), says("blue"), owner="ann")
+    await store.conversations.begin_turn("long", owner="ann")
+    await store.contexts.set_marks("long", ContextMarks(2, 2, "# Goal", made=4), owner="ann")
+    await store.conversations.end_turn("long", owner="ann")
+    await store.conversations.rewind("long", 3, owner="ann")
+    await store.conversations.edit("long", SessionEdit(pinned=True, archived=True, kind="run", model="m"), owner="ann")
+    await store.search.index()
+    await store.conversations.append("long", says("green, and not indexed"), owner="ann")
+    await store.contexts.learn_window("local", 8000)
 
 
 async def moved(source: Path, state: Path) -> MoveReport:
@@ -61,14 +78,24 @@ async def test_everything_is_there_afterwards_and_again(tmp_path: Path, state: P
         messages = await old.conversations.load(session, owner="ann")
         record = await old.conversations.get(session, owner="ann")
         key = await old.idempotency.call_id("ann", "k")
+        marks = await old.contexts.marks("long", owner="ann")
+        versions = await old.conversations.versions("long", owner="ann")
+        long = await old.conversations.get("long", owner="ann")
     report = await moved(tmp_path / "old", state)
-    assert not report.was_done and report.tables["messages"].count == 4
+    assert not report.was_done and report.tables["messages"].count == 8
     assert (await moved(tmp_path / "old", state)).was_done
     async with store_at(schema_url(state), state) as store:
         assert await soon(store.conversations.load(session, owner="ann")) == messages
         assert await soon(store.conversations.get(session, owner="ann")) == record
         assert await soon(store.conversations.ends(session, owner="ann")) == {4: TurnEnd("limit", 1.5, "m")}
         assert await soon(store.idempotency.call_id("ann", "k")) == key
+        assert marks.summary and await soon(store.contexts.marks("long", owner="ann")) == marks
+        assert versions and await soon(store.conversations.versions("long", owner="ann")) == versions
+        assert await soon(store.contexts.windows()) == {"local": 8000}
+        assert long.pinned and await soon(store.conversations.get("long", owner="ann")) == long
+        for word, place in (("red", (2, None)), ("blue", (1, 4)), ("green", (4, None))):
+            (text,) = (await soon(store.search.find(word, owner="ann", left=True))).found
+            assert (text.seq, text.branch) == place, word
         assert await store.switches.off() == ["web_*"]
         [stored] = await store.artifacts.all(owner="ann")
         assert (stored.ref.name, stored.ref.media_type, stored.session) == ("a.png", "image/png", session)
@@ -90,10 +117,10 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_run_again(
     await fill(tmp_path / "old")
     copy = move._move_table
 
-    async def broken(source: object, raw: object, name: str, is_empty: bool) -> object:
+    async def broken(source: object, raw: object, name: str, *, is_empty: bool) -> object:
         if name == table:
             raise OSError("the link broke")
-        return await copy(source, raw, name, is_empty)  # type: ignore[arg-type] # handed through
+        return await copy(source, raw, name, is_empty=is_empty)  # type: ignore[arg-type] # handed through
 
     with monkeypatch.context() as patch, pytest.raises(StoreError, match="the link broke"):
         patch.setattr(move, "_move_table", broken)
@@ -170,4 +197,4 @@ def test_the_commands_move_and_check(tmp_path: Path, state: Path) -> None:
     assert "All of it fits together." in run(there, "check").stdout
     rows_in(state, "UPDATE sessions SET length = 9 RETURNING 1")
     broken = run(there, "check")
-    assert broken.returncode == 1 and "1 sessions with another length" in broken.stderr
+    assert broken.returncode == 1 and "2 sessions with another length" in broken.stderr

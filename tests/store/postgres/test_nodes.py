@@ -14,9 +14,9 @@ from handspan.core.nodes import AddedClient, ClientRecord, EntryCode, NodeBook, 
 from handspan.store.postgres.connections import Connector, PostgresConnection, StoreAddress
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
-from handspan.store.tables.conversations import BeginTurn
 from handspan.store.tables.database import TableConnection
 from handspan.store.tables.rows import Row
+from handspan.store.tables.turns import BeginTurn
 from tests.postgres_engine import schema_url
 from tests.stores import rows_in
 from tests.waiting import soon, until

@@ -7,7 +7,9 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -31,6 +33,21 @@ pytestmark = pytest.mark.anyio
 
 _STOPS = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
 GOODBYE = b"E" + (len(_STOPS) + 4).to_bytes(4) + _STOPS
+
+
+@pytest.fixture(autouse=True)
+async def _without_futures_of_asyncpg() -> AsyncIterator[None]:
+    """A server that goes while asyncpg asks for TLS leaves a future that no caller reads, if it was given up."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    def handle(one: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if str(context.get("exception")) != "unexpected connection_lost() call":
+            (before or type(one).default_exception_handler)(one, context)
+
+    loop.set_exception_handler(handle)
+    yield
+    loop.set_exception_handler(before)
 
 
 class Talker:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 
 from handspan.core.errors import StoreError
 from handspan.core.store import Store
-from handspan.store.artifacts import new_artifact_id
 from handspan.store.bodies import PIECE
 from handspan.testing import FaultProxy
 from tests.store.postgres.conftest import store_at
@@ -61,7 +61,7 @@ async def _until_arriving(store: Store) -> None:
 
 async def test_what_a_killed_process_left_is_not_found_and_goes_with_a_later_one(store: Store, state: Path) -> None:
     """A process that dies in the middle leaves a row that is arriving, with some chunks."""
-    young, old = new_artifact_id(), new_artifact_id()
+    young, old = secrets.token_hex(16), secrets.token_hex(16)
     for artifact_id, age in ((young, 10), (old, 4000)):
         rows_in(
             state,

@@ -14,7 +14,7 @@ import pytest
 from handspan.core.errors import StoreError, ToolError
 from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.tables.database import TableConnection, UnitBlock, join_unit
+from handspan.store.tables.database import TableConnection, join_unit, unit_of_work
 from tests.store.things import no_room, user
 from tests.stores import is_sound, open_store, rows_in
 from tests.waiting import soon
@@ -362,10 +362,10 @@ def test_a_write_of_a_loop_that_closed_meanwhile_is_committed(numbers: Numbers, 
 async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with UnitBlock(numbers):
+    async with unit_of_work(numbers):
         for number in range(3):
             await join_unit(numbers, partial(insert, number))
-        async with UnitBlock(numbers):
+        async with unit_of_work(numbers):
             await join_unit(numbers, partial(insert, 3))
         assert rows_in(state, "SELECT n FROM numbers") == []
     assert rows_in(state, "SELECT n FROM numbers") == [(0,), (1,), (2,), (3,)]
@@ -376,7 +376,7 @@ async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None
 async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="UNIQUE"):
-        async with UnitBlock(numbers):
+        async with unit_of_work(numbers):
             for number in (1, 2, 1):
                 await join_unit(numbers, partial(insert, number))
     assert await numbers.kept() == []
@@ -386,7 +386,7 @@ async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
 async def test_what_happened_in_a_block_that_fails_is_written(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(ZeroDivisionError):
-        async with UnitBlock(numbers):
+        async with unit_of_work(numbers):
             await join_unit(numbers, partial(insert, 1))
             raise ZeroDivisionError
     assert await numbers.kept() == [1]
@@ -401,7 +401,7 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
         await over.wait()
         await join_unit(numbers, partial(insert, 1))
 
-    async with UnitBlock(numbers):
+    async with unit_of_work(numbers):
         task = asyncio.create_task(late())
     over.set()
     await soon(task)
@@ -412,7 +412,7 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
 async def test_an_empty_block_commits_nothing(numbers: Numbers) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with UnitBlock(numbers):
+    async with unit_of_work(numbers):
         pass
     assert numbers.commits == before
     await soon(numbers.close())

@@ -13,6 +13,7 @@ from handspan.core.results import Success, succeed
 from handspan.store.sqlite.store import SqliteStore, sqlite_store
 from handspan.store.tables import journal
 from handspan.store.tables.database import AllWorks
+from handspan.store.tables.store import StoreOptions
 from tests.store.things import Clock, answers, asks, call, finished, question, started, user
 from tests.stores import open_artifacts, rows_in
 from tests.waiting import soon
@@ -28,7 +29,7 @@ async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
     """A store that keeps calls for thirty days, and whose clock is steady for two."""
     artifacts = open_artifacts(state / "artifacts")
     clock.now -= 2 * DAY
-    async with sqlite_store(state, artifacts, clock, journal_days=30, elapsed=clock) as store:
+    async with sqlite_store(state, artifacts, StoreOptions(clock, 30, clock)) as store:
         clock.now += 2 * DAY
         yield store
 
@@ -52,7 +53,7 @@ async def pruned(store: SqliteStore) -> None:
 
 
 async def test_without_a_number_of_days_everything_stays(state: Path, clock: Clock) -> None:
-    async with sqlite_store(state, clock=clock) as store:
+    async with sqlite_store(state, options=StoreOptions(clock)) as store:
         await done(store, call("c1", at=0.0))
         await soon(store.recover())
         await soon(store.expire())
@@ -179,7 +180,7 @@ async def test_closing_ends_it(store: SqliteStore, clock: Clock) -> None:
 async def test_two_processes_at_once_do_not_disturb_each_other(store: SqliteStore, state: Path, clock: Clock) -> None:
     records = [call(f"c{number}", at=clock.now - 31 * DAY) for number in range(300)]
     await asyncio.gather(*(done(store, record) for record in records))
-    async with sqlite_store(state, clock=clock, journal_days=30) as other:
+    async with sqlite_store(state, options=StoreOptions(clock, 30)) as other:
         counts = await soon(asyncio.gather(store.prune(), other.prune()))
         assert sum(counts) <= 300
         await soon(store.prune())
@@ -190,7 +191,7 @@ async def test_a_process_whose_clock_is_steady_for_a_day_is_not_held_back_by_a_y
     store: SqliteStore, state: Path, clock: Clock
 ) -> None:
     await done(store, call("c1", at=clock.now - 31 * DAY))
-    async with sqlite_store(state, clock=clock, journal_days=30) as younger:
+    async with sqlite_store(state, options=StoreOptions(clock, 30)) as younger:
         assert await soon(younger.prune()) == 0
     assert await soon(store.prune()) == 1
 
@@ -225,7 +226,7 @@ class Clocks:
 
     def store(self) -> SqliteStore:
         """A store of a process that starts now."""
-        return sqlite_store(self._state, clock=self.day, journal_days=30, elapsed=self.elapsed)
+        return sqlite_store(self._state, options=StoreOptions(self.day, 30, self.elapsed))
 
     def go_on(self, seconds: float) -> None:
         self.day.now += seconds

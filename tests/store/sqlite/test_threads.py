@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.messages import Message, ResultsMessage, UserMessage, check_all
-from handspan.store.tables.thread_changes import Kind, removal_range
+from handspan.store.tables.threads import Kind, removal_range
 from tests.store.things import answers, asks, says, user
 
 TURNS = st.lists(

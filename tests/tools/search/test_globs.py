@@ -94,7 +94,8 @@ def is_ignored(rules: IgnoreRules, path: str) -> bool:
     """Judges every folder on the way as a walk does, then the file."""
     names = path.split("/")
     return any(
-        rules.judge(name, "/".join(names[: place + 1]), place < len(names) - 1) for place, name in enumerate(names)
+        rules.judge(name, "/".join(names[: place + 1]), is_folder=place < len(names) - 1)
+        for place, name in enumerate(names)
     )
 
 

@@ -13,9 +13,8 @@ from handspan.core.errors import ToolError
 from handspan.core.results import succeed
 from handspan.core.values import Json
 from handspan.tools.search import matcher
-from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.search import SearchFiles, search_tools
-from handspan.tools.search.walk import StopSign
+from handspan.tools.search.walk import BackgroundWork, StopSign
 from handspan.tools.workspace import Workspace
 
 pytestmark = pytest.mark.anyio

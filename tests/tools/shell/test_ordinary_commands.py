@@ -12,6 +12,7 @@ from handspan.tools.sandbox import SANDBOX_UID, Sandbox, create_workspace
 from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell
+from tests.tools.child_processes import probe
 
 pytestmark = pytest.mark.anyio
 
@@ -160,7 +161,7 @@ def test_there_are_a_hundred_of_them() -> None:
 
 async def test_a_hundred_ordinary_command_lines_work_in_the_sandbox(on_disk: Path, ctx: ToolContext) -> None:
     folder = make_project(on_disk / "ws")
-    sandbox = await Sandbox.probe(folder)
+    sandbox = await probe(Sandbox(folder))
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
     shell = ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox))

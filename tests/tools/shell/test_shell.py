@@ -14,7 +14,7 @@ from handspan.tools.sandbox import Sandbox, SandboxReport, create_workspace
 from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell, Spawn, shell_tools
-from tests.tools.child_processes import LIMIT, Reports, is_gone, new_mark
+from tests.tools.child_processes import LIMIT, Reports, is_gone, new_mark, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def folder(on_disk: Path) -> Path:
 
 @pytest.fixture
 async def sandbox(folder: Path) -> Sandbox:
-    sandbox = await Sandbox.probe(folder)
+    sandbox = await probe(Sandbox(folder))
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
     assert sandbox.active, sandbox.report

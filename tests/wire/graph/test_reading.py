@@ -7,7 +7,7 @@ import pytest
 
 from handspan.wire import strict_json
 from handspan.wire.graph import reading as graph
-from handspan.wire.graph.answers import GraphMessage, InvokeAnswer, Meta
+from handspan.wire.graph.answers import GraphMessage, InvokeAnswer, Meta, encode_failure, encode_success
 from handspan.wire.graph.blocks import (
     DataBlock,
     DocumentBlock,
@@ -16,7 +16,6 @@ from handspan.wire.graph.blocks import (
     TextBlock,
     ToolResultBlock,
 )
-from handspan.wire.graph.envelope import encode_failure, encode_success
 from handspan.wire.graph.faults import MAX_DETAILS, BodyError, Detail, error_code
 from handspan.wire.graph.reading import read_run_request, read_ws
 from handspan.wire.graph.requests import MAX_ENTRIES, AddedMessage, Fresh, Resume, RunConfig, Stop
@@ -463,9 +462,8 @@ ANSWERED: dict[str, Any] = RESULT["content"][0]  # type: ignore[assignment]  # i
 def test_more_than_a_request_may_bring_is_refused_and_none_of_it_is_read(
     messages: Any, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for reads in ("check_request", "check_blocks", "read_messages", "InvokeBody", "ResumeBody"):
+    for reads in ("check_request", "check_blocks", "read_messages", "Messages"):
         monkeypatch.delattr(graph, reads)
-    monkeypatch.setattr(graph, "_BODIES", {})
     for place, data, read in (
         ("body.messages", body(*messages), graph.read_run_request),
         ("body.messages", body(*messages), graph.read_added),

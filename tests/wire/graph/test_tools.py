@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.wire.graph import tools as graph_tools
+from handspan.wire.graph import reading
 from handspan.wire.graph.faults import BodyError
 from handspan.wire.graph.reading import read_run_request, read_setup
 from handspan.wire.graph.requests import MAX_ENTRIES, OfferedTool
@@ -128,7 +128,7 @@ def test_more_tools_than_a_request_may_bring_are_refused_and_none_of_them_is_rea
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert len(read_setup(setup(*[FEW] * MAX_ENTRIES))) == MAX_ENTRIES
-    monkeypatch.delattr(graph_tools, "_read_tool")
+    monkeypatch.delattr(reading, "_read_tool")
     too_many = [FEW] * (MAX_ENTRIES + 1)
     assert places(setup(*too_many)) == {"body.tools": "value_error"}
     with pytest.raises(BodyError, match=r"It has 5,001 tools, and 5,000 is the most: send fewer in one request"):

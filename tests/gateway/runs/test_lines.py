@@ -4,13 +4,16 @@ import asyncio
 import gc
 import json
 import weakref
+from functools import partial
 
 import pytest
 
-from handspan.gateway.graph.lines import LineReader, OpenStreams, StreamLines
+from handspan.gateway.graph.chunks import RunLocation, error_chunk
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.runs.lines import LineReader, OpenStreams, StreamLines
 
 pytestmark = pytest.mark.anyio
+told = partial(error_chunk, place=RunLocation())
 
 
 async def all_of(lines: StreamLines) -> bytes:
@@ -40,7 +43,7 @@ class TestLines:
         lines = StreamLines()
         waiting = asyncio.create_task(lines.wait_for_first())
         await asyncio.sleep(0)
-        lines.error = ValueError("no")
+        lines.refuse(ValueError("no"))
         lines.end()
         with pytest.raises(ValueError, match="no"):
             await waiting
@@ -76,8 +79,7 @@ class TestLines:
 class TestOpenStreams:
     async def test_a_revoked_token_cuts_off_what_was_not_read(self) -> None:
         streams = OpenStreams()
-        lines = streams.open("token")
-        lines.place.thread, lines.place.run = "t", "r"
+        lines = streams.open("token", partial(error_chunk, place=RunLocation("t", "r")))
         lines.put(b"1")
         reading = LineReader(lines)
         await reading.next()
@@ -92,7 +94,7 @@ class TestOpenStreams:
 
     async def test_of_a_stream_that_is_over_too(self) -> None:
         streams = OpenStreams()
-        lines = streams.open("token")
+        lines = streams.open("token", told)
         lines.put(b"1")
         lines.end()
         streams.revoke("token")
@@ -100,7 +102,7 @@ class TestOpenStreams:
 
     async def test_a_reader_that_waits_is_told_at_once(self) -> None:
         streams = OpenStreams()
-        lines = streams.open("token")
+        lines = streams.open("token", told)
         lines.put(b"1")
         reading = asyncio.create_task(all_of(lines))
         await asyncio.sleep(0)
@@ -111,7 +113,7 @@ class TestOpenStreams:
 
     async def test_who_waits_for_the_first_line_is_refused(self) -> None:
         streams = OpenStreams()
-        lines = streams.open("token")
+        lines = streams.open("token", told)
         waiting = asyncio.create_task(lines.wait_for_first())
         await asyncio.sleep(0)
         streams.revoke("token")
@@ -121,7 +123,7 @@ class TestOpenStreams:
 
     async def test_other_tokens_are_left_alone(self) -> None:
         streams = OpenStreams()
-        lines = streams.open("token")
+        lines = streams.open("token", told)
         streams.revoke("another")
         lines.put(b"1")
         lines.end()
@@ -129,7 +131,7 @@ class TestOpenStreams:
 
     async def test_what_nobody_has_any_more_is_forgotten(self) -> None:
         streams = OpenStreams()
-        lines = weakref.ref(streams.open("token"))
+        lines = weakref.ref(streams.open("token", told))
         gc.collect()
         assert lines() is None
         streams.revoke("token")
