@@ -8,6 +8,8 @@ import pytest
 from handspan.core.agents import Agent
 from handspan.core.errors import StoreError
 from handspan.core.results import succeed
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.store import TableStore
 from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
 from tests.store.things import call, finished, started, user
@@ -61,6 +63,26 @@ async def test_writes_keep_their_order_when_their_commit_fails_and_the_connectio
         assert told == [None, None, None]
         loaded = await soon(store.conversations.load(session, owner="ann"))
         assert loaded == [user(text) for text in texts]
+
+
+async def test_a_write_that_others_overtake_again_and_again_is_tried_until_it_succeeds(state: Path) -> None:
+    url = schema_url(state)
+    async with store_at(url, state) as store:
+        session = await soon(store.conversations.create(owner="ann"))
+        overtaken = 0
+
+        async def rename(connection: TableConnection) -> int:
+            nonlocal overtaken
+            await connection.fetch_one("SELECT name FROM sessions")  # what it sees from now on is this moment
+            if overtaken < 20:
+                overtaken += 1
+                await asyncio.to_thread(run_sql_at, url, f"UPDATE sessions SET name = 'other {overtaken}'")
+            return await connection.execute("UPDATE sessions SET name = 'ours'")
+
+        assert isinstance(store, TableStore)
+        assert await soon(store.database.write(rename)) == 1
+        assert overtaken == 20
+        assert (await soon(store.conversations.get(session.id, owner="ann"))).name == "ours"
 
 
 async def test_a_database_that_takes_no_writes_is_said_in_time_and_heals(engine: PostgresEngine, state: Path) -> None:

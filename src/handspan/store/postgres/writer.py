@@ -8,6 +8,7 @@ under way gets an error that says so: it is not known whether it is stored.
 import asyncio
 import logging
 import math
+import random
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -38,8 +39,8 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 _MAX_IN_ONE_COMMIT: Final = 500
-_TRIES: Final = 6
-"""How often a transaction is tried that fails because of another one."""
+_LONGEST_PAUSE: Final = 0.05
+"""Seconds at most between two tries of a transaction that fails because of another one."""
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 1.0
 
@@ -207,17 +208,22 @@ class PostgresWriter:
         return outcomes
 
     async def _commit_one(self, raw: Raw, job: WriteJob) -> WriteOutcome:
-        """Run a work in its own transaction, which sees one moment. Try again if it fails because of another one."""
+        """Run a work in its own transaction, which sees one moment.
+
+        Try again for `timeout` seconds while it fails because of another transaction: one of the two always succeeds.
+        """
         if isinstance(job.work, OneStatement):
             changed = await _undecided_if_broken(raw, job.work(PostgresConnection(raw)))
             return WriteOutcome(job.future, changed, None)
-        for last in (*(False,) * (_TRIES - 1), True):
+        deadline, pause = time.monotonic() + self._address.timeout, 0.001
+        while True:
             try:
                 return WriteOutcome(job.future, await _in_transaction(raw, _run_work(raw, job.work)), None)
             except Exception as error:
-                if last or not can_try_again(error):
+                if not can_try_again(error) or time.monotonic() > deadline:
                     raise
-        raise AssertionError("the last try returns or raises")
+            await asyncio.sleep(random.uniform(0.0, pause))  # else two nodes in step may hinder each other for long
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _convert(self, error: Exception) -> Exception:
         """Return the error for the caller: a refusal as it is, any other as `StoreError`. Note a lack of resources."""

@@ -31,7 +31,10 @@ _LEAST_OUTPUT: Final = 1000
 _NOTED_AT: Final = 0.8
 """The part of a limit at which a person is told."""
 _MILLION: Final = 1_000_000
-_TAKE_GUARD: Final = "UPDATE budget_guard SET number = number + 1"
+_TAKE_GUARD: Final = (
+    "INSERT INTO budget_guard (id, number) VALUES (1, 1)"
+    " ON CONFLICT (id) DO UPDATE SET number = budget_guard.number + 1"  # without its row it would guard nothing
+)
 _RESERVE: Final = "INSERT INTO reservations (id, day, owner, agent, session, nano, run) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = "DELETE FROM reservations WHERE id = ?"
 _SPEND: Final = (
