@@ -21,6 +21,7 @@ await build({
     browser: 'src/browser/index.ts',
     device: 'src/device/index.ts',
     rest: 'src/rest/index.ts',
+    webmcp: 'src/webmcp/index.ts',
   },
   outdir: 'dist/web',
   bundle: true,

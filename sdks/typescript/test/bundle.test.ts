@@ -81,6 +81,6 @@ test('there is no dependency at run time, and every entry has its types', () => 
   const made = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8'));
   expect(made.dependencies).toBeUndefined();
   expect(made.peerDependencies).toBeUndefined();
-  expect(Object.keys(made.exports)).toEqual(['.', './agentflow', './browser', './device', './rest']);
+  expect(Object.keys(made.exports)).toEqual(['.', './agentflow', './browser', './device', './rest', './webmcp']);
   for (const entry of Object.values<Record<string, string>>(made.exports)) expect(entry.types).toMatch(/\.d\.ts$/);
 });

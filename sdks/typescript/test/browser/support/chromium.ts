@@ -20,7 +20,8 @@ export function openBrowser(...flags: string[]): Promise<Browser> {
   });
 }
 
-function findChromium(): string {
+/** The chromium of this machine. */
+export function findChromium(): string {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const file = join(folder, 'chromium');
     try {

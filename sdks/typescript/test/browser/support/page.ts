@@ -3,6 +3,7 @@ import * as browser from '../../../src/browser/index.js';
 import { askBrowser, type BrowserTool, BrowserToolError, browserTools } from '../../../src/browser/index.js';
 import { Device } from '../../../src/device/device.js';
 import * as handspan from '../../../src/index.js';
+import * as webmcp from '../../../src/webmcp/index.js';
 
 /** How a call in the page ended, in words that can leave it. */
 export interface Outcome {
@@ -98,8 +99,9 @@ export interface InPage {
   readonly handspan: typeof handspan;
   readonly browser: typeof browser;
   readonly Device: typeof Device;
+  readonly webmcp: typeof webmcp;
   readonly say: typeof say;
   readonly call: typeof call;
 }
 
-Object.assign(globalThis, { handspan, browser, Device, askBrowser, call, opened, say });
+Object.assign(globalThis, { handspan, browser, Device, askBrowser, call, opened, say, webmcp });
