@@ -569,6 +569,7 @@ REQUIREMENTS: Final = {
             "gateway/test_budgets.py::test_models_that_run_here_cost_nothing",
             "gateway/test_budgets.py::test_a_turn_says_that_its_request_waits_for_money_of_others",
             "gateway/test_budgets.py::test_a_task_of_open_webui_is_paid_by_the_owner_of_its_token",
+            "store/test_tried_models.py::test_it_is_paid_and_refused_when_the_budget_is_spent",
         ),
     ),
     "L6": Requirement(

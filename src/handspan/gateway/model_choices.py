@@ -71,7 +71,7 @@ class ModelChoices:
                     raise
             else:
                 others.setdefault(other.model.name, other)
-        first, *rest = map(self._with_budget, others.values())
+        first, *rest = map(self.with_budget, others.values())
         if not rest:
             return first
         prices = {one.model.name: one.price for one in rest}
@@ -87,6 +87,14 @@ class ModelChoices:
         why = f"The model is {model.name!r}, which the program gave."
         options = {} if settings is None else settings.options
         return Choice(model, why, price=free or price or Choice(model, "").price, options=options)
+
+    def with_budget(self, chosen: Choice) -> Choice:
+        """Return the choice with a model whose requests are paid from the budgets, if there are any."""
+        if not self._budgets.has_limits:
+            return chosen
+        model_id = chosen.model_id or chosen.model.name
+        paid = BudgetedModel(chosen.model, self._budgets, chosen.price, model_id=model_id, options=chosen.options)
+        return structs.replace(chosen, model=paid)
 
     async def close(self) -> None:
         """Close all models that were chosen."""
@@ -110,14 +118,6 @@ class ModelChoices:
         except TimeoutError:
             found = None
         return self._close_at_end(found) if found else chosen
-
-    def _with_budget(self, chosen: Choice) -> Choice:
-        """Return the choice with a model whose requests are paid from the budgets, if there are any."""
-        if not self._budgets.has_limits:
-            return chosen
-        model_id = chosen.model_id or chosen.model.name
-        paid = BudgetedModel(chosen.model, self._budgets, chosen.price, model_id=model_id, options=chosen.options)
-        return structs.replace(chosen, model=paid)
 
     def _close_at_end(self, choice: Choice) -> Choice:
         if isinstance(choice.model, _Closable):

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from handspan.config.settings import ModelSettings, Settings
+from handspan.core.budgets import Payer, paying
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.messages import Text, UserMessage
 from handspan.core.values import strip_invisible
@@ -16,7 +17,7 @@ from handspan.gateway.rest.errors import not_found_refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.models.chain import RestingModels, api_of
 from handspan.models.choice import Choice, choose
-from handspan.models.model import NoModel, Replied
+from handspan.models.model import ModelError, NoModel, Queued, Replied
 from handspan.models.ollama import find_ollama_model
 from handspan.models.vendors import ANTHROPIC, GEMINI, OPENAI, Vendor, first_set
 from handspan.wire.rest import models as wire
@@ -121,12 +122,9 @@ async def test_model(request: RestRequest, body: wire.NewModel) -> wire.ModelTes
     began = time.monotonic()
     try:
         text = await _ask_once(request, _with_model(request, _TRIED, body))
-    except TimeoutError:
-        return wire.ModelTest(
-            ok=False, reason=f"No answer within {_TEST_SECONDS:.0f} s. Is the address right?", seconds=_TEST_SECONDS
-        )
     except HandspanError as error:
-        reason = str(error).replace(f"models.{_TRIED}.", "").replace(_TRIED, body.model)
+        reason = str(error).replace(f"models.{_TRIED}.price", "models.NAME.price")  # no field of the request has it
+        reason = reason.replace(f"models.{_TRIED}.", "").replace(_TRIED, body.model)
         return wire.ModelTest(
             ok=False, reason=strip_invisible(reason)[:_LONGEST_REASON], seconds=time.monotonic() - began
         )
@@ -167,18 +165,27 @@ async def _after_change(request: RestRequest) -> wire.Models:
 
 
 async def _ask_once(request: RestRequest, settings: Settings) -> str:
-    """Return what the model answers to one short question."""
-    model = choose(settings, request.app.guard, os.environ, _TRIED).model
+    """Return what the model answers to one short question, which the caller pays. Raises `ModelError`."""
+    choices = request.app.choices
+    chosen = choose(settings, request.app.guard, os.environ, _TRIED)
+    model, advice = choices.with_budget(chosen).model, "Is the address right?"
     projection = model.projection()
     projection.append(UserMessage((Text(_QUESTION),)))
+    text = ""
+    before = paying.set(Payer(request.owner, may_add=False))  # the caller waits for an answer: no person is asked
     try:
         async with asyncio.timeout(_TEST_SECONDS):
             async for event in model.reply(projection, ()):
-                if isinstance(event, Replied) and event.message.text:
-                    return event.message.text
+                if isinstance(event, Replied):
+                    text = event.message.text
+                elif isinstance(event, Queued):
+                    advice = event.reason or advice
+    except TimeoutError:
+        raise ModelError("network", f"No answer within {_TEST_SECONDS:.0f} s. {advice}") from None
     finally:
-        await request.app.choices.close_one(model)
-    return "It answers."
+        paying.reset(before)
+        await choices.close_one(chosen.model)
+    return text or "It answers."
 
 
 def _with_model(request: RestRequest, name: str, body: wire.NewModel) -> Settings:
