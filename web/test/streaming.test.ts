@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ModelServer } from './support/model-server.ts';
 import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
 
-const world = new World('--model', '');
+const world = new World('--model', '', '--set', 'budget.day=0.9'); // 'staged', a model of this computer, is free
 
 /** A model that replies as the test says; the gateway uses it from now on. */
 async function useModel(name = 'staged'): Promise<ModelServer> {
@@ -66,6 +66,26 @@ test('how a turn ended is there after a reload and the next message, and it can 
   (await model.next()).end();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
   expect(await broken.count()).toBe(1);
+});
+
+test('a request that waits for money that another one has reserved says so', async () => {
+  const model = await useModel('gpt-5.5'); // its price is known
+  const page = await world.open();
+  await say(page, 'a long story');
+  (await model.next()).end('stop', { input: 1, output: 10_000 }); // so the next ones may cost as much
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  await say(page, 'another one');
+  const first = await model.next();
+  const other = await world.open();
+  await say(other, 'and one for me');
+  const waits = other.getByText('The rest of the budget is reserved by requests that run');
+  await waits.waitFor();
+  first.end('stop', { input: 1, output: 1 });
+  const second = await model.next();
+  second.text('Once upon a time.');
+  await lastReply(other).getByText('Once upon a time.').waitFor();
+  expect(await waits.count()).toBe(0);
+  second.end();
 });
 
 test('a link whose address comes last is a link', async () => {

@@ -64,7 +64,7 @@ export class LiveRounds {
       case 'retry':
         return passing(`${event.reason} It is tried again in ${wholeSeconds(event.seconds)}.`);
       case 'queued':
-        return passing(`${event.model} is busy: the request waits for its turn.`);
+        return passing(event.reason ?? `${event.model} is busy: the request waits for its turn.`);
       case 'budget_low':
         return { text: event.text, isProblem: false };
       case 'model_switched':
