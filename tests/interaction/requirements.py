@@ -559,7 +559,10 @@ REQUIREMENTS: Final = {
         "A budget is a hard limit: each request reserves what it may cost, waits, asks, or is refused.",
         (
             "store/test_budget_side_by_side.py::test_no_more_is_spent_than_the_budget_and_what_requests_used_beyond_their_estimates",
+            "nodes/test_money.py::"
+            "test_no_more_is_spent_than_the_budget_and_a_request_is_refused_only_for_what_is_spent",
             "store/test_budgets.py::test_requests_side_by_side_never_reserve_the_same_money",
+            "store/test_budgets.py::test_nodes_that_change_the_same_budget_all_the_time_wait_for_each_other",
             "store/test_budgets.py::test_the_write_of_a_reply_settles_its_request",
             "store/test_budgets.py::test_what_a_process_that_is_gone_has_reserved_is_released",
             "gateway/test_budgets.py::test_a_person_who_adds_money_lets_the_turn_go_on",

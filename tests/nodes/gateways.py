@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from handspan.config.kinds import NodeRole
 from handspan.core.values import Json, JsonObject
+from handspan.models.model import Model
 from handspan.testing import FakeDevice, GatewayProcess
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import SPOKEN
@@ -54,11 +55,16 @@ class ThreeNodes(Struct, frozen=True):
 
 @asynccontextmanager
 async def nodes_here(
-    folder: Path, *roles: NodeRole, drain: float = 10.0, cluster: JsonObject | None = None, **settings: Any
+    folder: Path,
+    *roles: NodeRole,
+    drain: float = 10.0,
+    cluster: JsonObject | None = None,
+    model: Model | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Sequence[RunningGateway]]:
     """Nodes of these roles, in this process: nothing of them can die alone, and they start faster.
 
-    `cluster`: more settings of this section.
+    `cluster`: more settings of this section. `model`: of all nodes; without it, `Spoken`.
     """
     need_server()
     if find_programs() is None:
@@ -70,7 +76,7 @@ async def nodes_here(
                 await stack.enter_async_context(
                     running_gateway(
                         folder / f"node{number}",
-                        model=Spoken(),
+                        model=Spoken() if model is None else model,
                         store=store,
                         cluster={
                             "url": nats.url,

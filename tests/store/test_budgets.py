@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from handspan.core.budgets import (
 )
 from handspan.core.messages import AssistantMessage, Text, Usage, UserMessage
 from handspan.core.store import Store
-from tests.stores import open_store
-from tests.waiting import WAIT
+from tests.stores import is_postgres, open_store
+from tests.waiting import WAIT, soon
 
 pytestmark = pytest.mark.anyio
 DAY = "2026-01-31"
@@ -179,6 +180,31 @@ async def test_requests_side_by_side_never_reserve_the_same_money(store: Store) 
     tries = [store.budgets.reserve(f"r{number}", ANN, costing(0.3), limits, day=DAY) for number in range(20)]
     found = await asyncio.gather(*tries)
     assert sum(isinstance(one, Reservation) for one in found) == 3
+
+
+async def test_nodes_that_change_the_same_budget_all_the_time_wait_for_each_other(state: Path, store: Store) -> None:
+    session = await store.conversations.create(owner="ann")
+    await store.conversations.append(session.id, UserMessage((Text("Hi."),)), owner="ann")
+    async with AsyncExitStack() as resources:
+        others = [await resources.enter_async_context(open_store(state)) for _ in range(2 if is_postgres() else 0)]
+
+        async def pay(node: Store, name: str) -> None:
+            held = await reserved(node, name, 0.01, all_limits(day=9.0))
+            await node.budgets.settle([Settlement(held, to_nano(0.01), 1)])
+
+        async def answer() -> None:
+            """A reply whose write settles its request, while other nodes settle theirs."""
+            settles = (Settlement(await reserved(store, "reply", 0.01, all_limits(day=9.0)), to_nano(0.01), 1),)
+            reply = AssistantMessage((Text("Hello."),), model="m", usage=Usage(1, 1))
+            storing = store.conversations.keep(session.id, reply, owner="ann", after=1, settles=settles)
+            assert storing is not None
+            await storing
+
+        nodes = [store, *others]
+        paying = [pay(node, f"{number} at {place}") for number in range(60) for place, node in enumerate(nodes)]
+        await soon(asyncio.gather(*paying, answer()))
+        (found,) = await store.budgets.states(all_limits(day=9.0), day=DAY)
+    assert (found.spent, found.held) == ((len(paying) + 1) * to_nano(0.01), 0)
 
 
 @pytest.mark.outside

@@ -31,7 +31,15 @@ from handspan.store.postgres.connections import (
     refuses_writes,
     store_error,
 )
-from handspan.store.tables.database import AllWorks, TableConnection, Work, WriteJob, WriteOutcome, set_futures
+from handspan.store.tables.database import (
+    AllWorks,
+    TableConnection,
+    WaitingWork,
+    Work,
+    WriteJob,
+    WriteOutcome,
+    set_futures,
+)
 from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
@@ -208,17 +216,18 @@ class PostgresWriter:
         return outcomes
 
     async def _commit_one(self, raw: Raw, job: WriteJob) -> WriteOutcome:
-        """Run a work in its own transaction, which sees one moment.
+        """Run a work in its own transaction, which sees one moment, or waits for others (`WaitingWork`).
 
         Try again for `timeout` seconds while it fails because of another transaction: one of the two always succeeds.
         """
         if isinstance(job.work, OneStatement):
             changed = await _undecided_if_broken(raw, job.work(PostgresConnection(raw)))
             return WriteOutcome(job.future, changed, None)
+        isolation = "read committed" if isinstance(job.work, WaitingWork) else "repeatable read"
         deadline, pause = time.monotonic() + self._address.timeout, 0.001
         while True:
             try:
-                return WriteOutcome(job.future, await _in_transaction(raw, _run_work(raw, job.work)), None)
+                return WriteOutcome(job.future, await _in_transaction(raw, _run_work(raw, job.work), isolation), None)
             except Exception as error:
                 if not can_try_again(error) or time.monotonic() > deadline:
                     raise
@@ -239,6 +248,8 @@ class PostgresWriter:
 
 async def _run_work(raw: Raw, work: Work[Any]) -> Any:
     """Run a work, or all works of `AllWorks`, and return its value. A work with a batch is one statement, too."""
+    if isinstance(work, WaitingWork):
+        return await _run_work(raw, work.work)
     if isinstance(work, AllWorks):
         for one in work.works:
             await _run_work(raw, one)
@@ -280,7 +291,7 @@ async def _run_alone(raw: Raw, job: WriteJob) -> WriteOutcome:
         return WriteOutcome(job.future, None, refusal)
 
 
-async def _in_transaction(raw: Raw, work: Coroutine[Any, Any, _T], isolation: str = "repeatable read") -> _T:
+async def _in_transaction(raw: Raw, work: Coroutine[Any, Any, _T], isolation: str) -> _T:
     """Return the value of the work after the commit. Raises `_Undecided` when the commit itself broke."""
     try:
         await raw.execute(f"BEGIN ISOLATION LEVEL {isolation}")

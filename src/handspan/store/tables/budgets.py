@@ -24,7 +24,7 @@ from handspan.core.budgets import (
 )
 from handspan.core.store import Leases
 from handspan.core.values import sanitize
-from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.database import Database, TableConnection, WaitingWork
 
 _LEAST_OUTPUT: Final = 1000
 """Tokens that a reply is expected to have at least."""
@@ -113,10 +113,11 @@ class StoredBudgets:
             noted = tuple([one for one in low if await _note(one, day, connection)])
             return Reservation(reservation, day, payer, estimate.model, nano=nano, low=noted)
 
-        return await self._database.write(work)
+        found: Reservation | NoRoom = await self._database.write(WaitingWork(work))
+        return found
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
-        await self._database.write(Settle(tuple(settlements)))
+        await self._database.write(WaitingWork(Settle(tuple(settlements))))
 
     async def add(self, addition: Addition) -> bool:
         row = (sanitize(addition.id), sanitize(addition.of), addition.day, addition.nano)

@@ -33,7 +33,15 @@ from handspan.core.store import ArtifactStore, Leases
 from handspan.core.tasks import finish
 from handspan.core.values import sanitize
 from handspan.store.tables.budgets import Settle
-from handspan.store.tables.database import AllWorks, Database, TableConnection, Work, join_unit, unit_around
+from handspan.store.tables.database import (
+    AllWorks,
+    Database,
+    TableConnection,
+    WaitingWork,
+    Work,
+    join_unit,
+    unit_around,
+)
 from handspan.store.tables.messages import AppendMessages, append_messages, load_dated, load_messages
 from handspan.store.tables.rows import PageCursor, Row, clamp_limit, missing
 from handspan.store.tables.sessions import (
@@ -194,7 +202,7 @@ class StoredConversations:
     ) -> asyncio.Future[None] | None:
         work: Work[None] = self._append(session, (message,), owner, after=after, cost=cost)
         if settles:
-            work = AllWorks((work, Settle(tuple(settles))))
+            work = WaitingWork(AllWorks((work, Settle(tuple(settles)))))
         unit = unit_around(self._database)
         if unit is None:
             return self._database.write(work)

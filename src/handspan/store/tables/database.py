@@ -130,6 +130,19 @@ class AllWorks(Struct, frozen=True):
             await work(connection)
 
 
+class WaitingWork(Struct, frozen=True):
+    """A work that changes rows which all processes change all the time, so that it waits for them, one by one.
+
+    Each of its statements sees what is committed by then. In a transaction of one moment, as other works have it, each
+    change by another process would begin the work anew, and at last fail it.
+    """
+
+    work: Work[Any]
+
+    async def __call__(self, connection: TableConnection) -> Any:
+        return await self.work(connection)
+
+
 _unit: ContextVar[UnitOfWork | None] = ContextVar("unit", default=None)
 
 
