@@ -111,6 +111,19 @@ async def test_a_store_that_is_away_refuses_the_request(store: Store, monkeypatc
         await soon(budgets.reserve(costing(0.1)))
 
 
+async def test_days_begin_in_the_zone_of_the_settings(store: Store) -> None:
+    def at(zone: str, seconds: float) -> str:
+        settings = Settings(Path(), Path(), budget=BudgetSettings(zone=zone, day=1.0))
+        return Budgets(store.budgets, MemoryBus(), settings, None, lambda: seconds).today()
+
+    late = 86_400 - 1800.0  # half an hour before midnight in Greenwich
+    assert [at(zone, late) for zone in ("UTC", "Europe/Berlin", "America/New_York")] == [
+        "1970-01-01", "1970-01-02", "1970-01-01"
+    ]  # fmt: skip
+    budgets = budgets_of(store, clock=lambda: late, day=1.0)
+    assert budgets.free_at(budgets.limits_for(Payer("ann"))[0]) == "1970-01-02"
+
+
 async def test_each_owner_has_its_limit_and_some_have_another(store: Store) -> None:
     each, ann = BudgetLimits(day=1.0), BudgetLimits(day=2.0)
     budgets = budgets_of(store, each_owner=each, owners={"ann": ann})

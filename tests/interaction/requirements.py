@@ -551,6 +551,8 @@ REQUIREMENTS: Final = {
         (
             "models/test_prices.py::test_costs_are_those_that_the_package_works_out",
             "models/test_prices.py::test_the_data_are_those_of_the_installed_package",
+            "models/test_prices.py::test_a_start_and_a_model_that_is_not_priced_read_no_prices",
+            "models/test_estimate.py::test_known_models_have_their_window",
             "models/test_prices.py::test_the_settings_win_even_with_a_price_of_nothing",
             "models/test_prices.py::test_cost_is_unknown_when_anything_it_needs_is",
         ),
@@ -564,6 +566,11 @@ REQUIREMENTS: Final = {
             "store/test_budgets.py::test_requests_side_by_side_never_reserve_the_same_money",
             "store/test_budgets.py::test_nodes_that_change_the_same_budget_all_the_time_wait_for_each_other",
             "store/test_budgets.py::test_the_write_of_a_reply_settles_its_request",
+            "store/test_budgets.py::test_a_round_reserves_once_and_is_settled_by_the_write_of_its_reply",
+            "models/test_budgeted.py::"
+            "test_a_request_reserves_for_all_that_is_sent_and_for_the_output_that_a_client_wishes",
+            "models/test_prices.py::test_a_model_at_this_computer_is_free_unless_it_is_known_to_cost_money",
+            "agent/test_budgets.py::test_days_begin_in_the_zone_of_the_settings",
             "store/test_budgets.py::test_what_a_process_that_is_gone_has_reserved_is_released",
             "gateway/test_budgets.py::test_a_person_who_adds_money_lets_the_turn_go_on",
             "gateway/test_budgets.py::test_a_spent_budget_says_when_it_is_free_again",

@@ -8,7 +8,8 @@ import pytest
 
 from handspan.config.settings import ModelPrice
 from handspan.core.messages import Usage
-from handspan.models.prices import cost, price_of
+from handspan.models.prices import FREE, cost, price_here, price_of
+from tests.waiting import WAIT
 
 PRICE = ModelPrice(2.0, 10.0, 0.5)
 
@@ -72,6 +73,41 @@ def test_a_model_that_costs_more_with_a_long_input_has_both_prices() -> None:
     assert price_of("gemini-2.5-pro", usage=short) == ModelPrice(1.25, 10, 0.125)
     assert price_of("gemini-2.5-pro", usage=long) == ModelPrice(2.5, 15, 0.25)
     assert price_of("gemini-2.5-pro", ModelPrice(1.0, 1.0), long) == ModelPrice(1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "address", "price"),
+    [
+        ("llama3.2", "http://127.0.0.1:11434/v1", FREE),
+        ("llama3.2", "http://localhost:11434/v1", FREE),
+        ("llama3.2", "http://[::1]:11434/v1", FREE),
+        ("llama3.2", "http://10.0.0.7:11434/v1", ModelPrice()),
+        ("llama3.2", "https://models.example/v1", ModelPrice()),
+        ("gpt-5.5", "http://127.0.0.1:4000/v1", ModelPrice()),
+    ],
+)
+def test_a_model_at_this_computer_is_free_unless_it_is_known_to_cost_money(
+    model: str, address: str, price: ModelPrice
+) -> None:
+    assert price_here(model, address) == price
+
+
+@pytest.mark.outside
+def test_a_start_and_a_model_that_is_not_priced_read_no_prices() -> None:
+    script = """
+import asyncio, sys
+from handspan import Handspan
+from handspan.models import prices
+
+async def main():
+    async with Handspan(model="offline") as hands:
+        await hands.ask("hi")
+
+asyncio.run(main())
+assert prices._known_models.cache_info().misses == 0, "the data are read when they are first needed"
+assert "genai_prices" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], timeout=WAIT, check=True)
 
 
 @pytest.mark.outside

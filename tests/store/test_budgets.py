@@ -4,11 +4,13 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from handspan.core.budgets import (
@@ -27,7 +29,9 @@ from handspan.core.budgets import (
 )
 from handspan.core.messages import AssistantMessage, Text, Usage, UserMessage
 from handspan.core.store import Store
-from tests.stores import is_postgres, open_store
+from handspan.models.scripted import Scripted, call
+from handspan.testing.gateway import running_gateway
+from tests.stores import is_postgres, open_store, store_settings
 from tests.waiting import WAIT, soon
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +163,35 @@ async def test_the_write_of_a_reply_settles_its_request(store: Store) -> None:
     await storing
     (state,) = await store.budgets.states(limits, day=DAY)
     assert (to_dollars(state.spent), state.held) == (0.3, 0)
+
+
+@pytest.mark.parametrize(("budget", "times"), [({}, 0), ({"day": 5}, 3)])
+async def test_a_round_reserves_once_and_is_settled_by_the_write_of_its_reply(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, budget: dict[str, int], times: int
+) -> None:
+    given: dict[str, Any] = {"agents": {"Plain": {"tools": ["get_current_time"]}}, "default_agent": "Plain"}
+    given["models"] = {"priced": {"base_url": "http://127.0.0.1:9/v1", "price": {"input": 1.0, "output": 1.0}}}
+    model = Scripted([call("get_current_time"), call("get_current_time"), "Noon."], name="priced")
+    seen = Counter[str]()
+    async with running_gateway(tmp_path, model=model, budget=budget, store=store_settings(state), **given) as gateway:
+        store = gateway.gateway.parts.store
+        reserve, keep = store.budgets.reserve, store.conversations.keep
+
+        async def reserved(*words: Any, **named: Any) -> Any:
+            seen["reserved"] += 1
+            return await reserve(*words, **named)
+
+        def kept(*words: Any, **named: Any) -> Any:
+            seen["settled by a write"] += len(named["settles"])
+            return keep(*words, **named)
+
+        monkeypatch.setattr(store.budgets, "reserve", reserved)
+        monkeypatch.setattr(store.conversations, "keep", kept)
+        headers = {"authorization": f"Bearer {gateway.token}"}
+        async with httpx2.AsyncClient(base_url=gateway.url, timeout=WAIT, headers=headers) as client:
+            said = await client.post("/webhook", json={"message": "What time is it?"})
+        assert said.json()["response"] == "Noon."
+    assert (seen["reserved"], seen["settled by a write"]) == (times, times)
 
 
 async def test_a_reply_that_can_not_be_stored_settles_nothing(store: Store) -> None:

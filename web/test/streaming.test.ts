@@ -68,7 +68,7 @@ test('how a turn ended is there after a reload and the next message, and it can 
   expect(await broken.count()).toBe(1);
 });
 
-test('a request that waits for money that another one has reserved says so', async () => {
+test('a request that waits for money says so, a spent budget asks for more, and the page shows what there is', async () => {
   const model = await useModel('gpt-5.5'); // its price is known
   const page = await world.open();
   await say(page, 'a long story');
@@ -85,7 +85,16 @@ test('a request that waits for money that another one has reserved says so', asy
   second.text('Once upon a time.');
   await lastReply(other).getByText('Once upon a time.').waitFor();
   expect(await waits.count()).toBe(0);
-  second.end();
+  second.end('stop', { input: 1, output: 20_000 });
+  await other.getByRole('button', { name: 'Answer again' }).waitFor();
+  await say(other, 'the last one'); // the budget is spent
+  const question = other.getByRole('region', { name: 'General asks you' });
+  await question.getByRole('button', { name: 'Add $10 today' }).waitFor();
+  await question.getByRole('button', { name: 'No', exact: true }).waitFor();
+  await question.getByRole('button', { name: 'Add $2 today' }).click();
+  (await model.next()).end('stop', { input: 1, output: 1 });
+  await page.goto(`${world.gateway.url}/#/journal/usage`);
+  await page.getByRole('region', { name: 'Budgets' }).getByText('$2.00').waitFor();
 });
 
 test('a link whose address comes last is a link', async () => {

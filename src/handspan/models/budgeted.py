@@ -105,7 +105,8 @@ class BudgetedModel:
                 yield event
             return
         tokens = estimate_input(projection, specs)
-        estimate = self._estimate(tokens)
+        wished = None if model is self._model else wishes.max_tokens  # the same model: its API has no words for wishes
+        estimate = self._estimate(tokens, wished or self._most_output)
         held = await self._budget.reserve_now(estimate)
         if isinstance(held, NoRoom):
             if not held.spent:  # else a person is asked
@@ -142,11 +143,11 @@ class BudgetedModel:
         )
         self._budget.end(held, self._cost(counted, message.model), used.output or 0)
 
-    def _estimate(self, tokens: int) -> CostEstimate:
+    def _estimate(self, tokens: int, output: int | None) -> CostEstimate:
         price = self._price_of(Usage(tokens), self._id)
         dearest = max(price.input or 0.0, price.cache_write or 0.0)
         nano = -(-tokens * to_nano(dearest) // _MILLION)
-        return CostEstimate(self._id, nano, to_nano(price.output or 0.0), self._most_output)
+        return CostEstimate(self._id, nano, to_nano(price.output or 0.0), output)
 
     def _cost(self, usage: Usage, model: str) -> int:
         dollars = cost(usage, self._price_of(usage, model))
