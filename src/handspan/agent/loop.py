@@ -102,7 +102,6 @@ class Loop:
                 if conversation.handover != "none" and not _is_answer(last):
                     raise TurnHandedOver
                 if not isinstance(last, AssistantMessage):
-                    await self.take_inbox(conversation)
                     await conversation.append(await self._ask(conversation, emit))
                     model_asked_here = True
                 elif calls := last.calls:
@@ -221,7 +220,9 @@ class Loop:
                     conversation.inbox.pop(0)
 
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
-        """Return the model's reply. A model that may call no more tools is offered none (E4)."""
+        """Return the model's reply, also to what is in the inbox. One that may call no more tools gets none (E4)."""
+        if conversation.inbox:
+            await self.take_inbox(conversation)
         over = conversation.counts.why_no_more_tools(conversation.limits)
         specs: Sequence[ToolSpec] = () if over else conversation.specs_for_model()
         emit(RoundBegan(conversation.counts.rounds + 1))

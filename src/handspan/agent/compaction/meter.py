@@ -70,7 +70,7 @@ class ContextMeter:
         """Return about how many tokens a request with these messages has."""
         sizes = self.sizes
         length = sizes.follow(messages)
-        if specs is not self._specs or instructions is not self._instructions:
+        if specs is not self._specs or instructions != self._instructions:
             self._weigh(instructions, specs)
         if self._marks is None:
             self._look_back(messages, marks)
