@@ -355,6 +355,7 @@ class Budgets:
         )
 
     def _refusal(self, found: NoRoom, day: str) -> ModelError:
+        """Return the error that says what is spent, what the request may cost and what a person can do."""
         told = " ".join(self.describe(state) for state in found.spent)
         free = max(next_period(state.limit.period, day) for state in found.spent)
         text = f"{told} The next request may cost {_dollars(found.nano)}."

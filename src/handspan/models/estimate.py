@@ -102,6 +102,7 @@ def _sides(data: bytes) -> tuple[int, int] | None:
 
 
 def _sides_of_jpeg(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a JPEG; None when its header is damaged."""
     at = 2
     while at + 9 < len(data) and data[at] == 0xFF:
         kind, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4])

@@ -103,6 +103,7 @@ def wished_options(
 
 
 def _chat(wishes: ReplyWishes, tool: str, given: JsonObject, *, is_vendor: bool) -> JsonObject:
+    """Return the wishes in the words of Chat Completions; None for what is not wished."""
     limit = "max_completion_tokens" if is_vendor and "max_tokens" not in given else "max_tokens"
     choice: Json = {"type": "function", "function": {"name": tool}} if tool != ANY_TOOL else "required"
     return {
@@ -118,6 +119,7 @@ def _chat(wishes: ReplyWishes, tool: str, given: JsonObject, *, is_vendor: bool)
 
 
 def _responses(wishes: ReplyWishes, tool: str, given: JsonObject) -> JsonObject:
+    """Return the wishes in the words of Responses; None for what is not wished."""
     choice: Json = {"type": "function", "name": tool} if tool != ANY_TOOL else "required"
     reasoning = given.get("reasoning")
     kept = reasoning if isinstance(reasoning, dict) else {}
@@ -132,6 +134,7 @@ def _responses(wishes: ReplyWishes, tool: str, given: JsonObject) -> JsonObject:
 
 
 def _anthropic(wishes: ReplyWishes, tool: str) -> JsonObject:
+    """Return the wishes in the words of Anthropic's API; None for what is not wished."""
     choice: JsonObject = {"type": "any"} if tool == ANY_TOOL else {"type": "tool", "name": tool}
     if not tool:
         choice = {"type": "auto"}
@@ -147,6 +150,7 @@ def _anthropic(wishes: ReplyWishes, tool: str) -> JsonObject:
 
 
 def _gemini(wishes: ReplyWishes, tool: str) -> JsonObject:
+    """Return the wishes in the words of Gemini's API; None for what is not wished."""
     calling: JsonObject = {"mode": "ANY", **({} if tool == ANY_TOOL else {"allowedFunctionNames": [tool]})}
     return {
         "temperature": wishes.temperature,

@@ -49,6 +49,7 @@ class MessageSizes:
         return self.whole[place + 1] - self.whole[place], self.short[place + 1] - self.short[place]
 
     def _sizes(self, message: Message) -> tuple[int, int]:
+        """Return about how many tokens a message has: whole, and with results of one line."""
         if type(message) is AssistantMessage:
             size = _size_of_reply(message)
         elif type(message) is ResultsMessage:
@@ -62,6 +63,7 @@ class MessageSizes:
         return count_words(part.text) if type(part) is Text else count_attachment(part.attachment, self.api)
 
     def _size_of_results(self, message: ResultsMessage) -> tuple[int, int]:
+        """Return the size of these results, whole and with a line in place of each long one."""
         whole = short = 0
         for result in message.results:
             size = count_json(result.envelope) + _OF_MESSAGE

@@ -223,6 +223,7 @@ class SlashCommands:
         return render_usage(used.usage)
 
     async def budget(self, argument: str) -> Sequence[str]:
+        """Return what is spent and left of each budget, after adding the amount to that for all, if there is one."""
         requests = self._talk.requests
         if not argument:
             return render_budgets(await requests.get("/api/budgets", BudgetList)) or ["(there is no budget)"]

@@ -125,6 +125,7 @@ def read_answer_form(wanted: ResponseFormat, rules: OfferRules) -> JsonAnswer | 
 
 
 def _reply(body: ChatBody) -> ReplyWishes:
+    """Return what the client wishes of the replies. Their forms were checked when the body was read."""
     choice, tool = body.tool_choice, ""
     if choice == "required":
         tool = ANY_TOOL

@@ -31,6 +31,7 @@ class ContentReader:
         return [await self._read_part(part, f"{place}[{number}]") for number, part in enumerate(content)]
 
     async def _read_part(self, part: ContentPart, place: str) -> Text | Media:
+        """Return a part of a message in our form. Raises `WrongParameter` for one that is not taken here."""
         match part:
             case ContentPart(type="text" | "input_text" | "output_text"):
                 return Text(part.text)

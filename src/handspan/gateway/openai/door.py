@@ -87,6 +87,8 @@ def open_door(gateway: GatewayParts) -> Door:
 
 
 def _router(parts: OpenAiParts) -> Router:
+    """Return the router of this API, whose refusals have OpenAI's form."""
+
     def refuse_revoked(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         admitted = request.scope.get("state", {}).get("admitted")
         try:

@@ -136,6 +136,7 @@ class ResponseEvents:
         self._done(place, arguments=asked.arguments, status="completed")
 
     def _close_message(self) -> None:
+        """End the message that is open, if there is one, and send the events of its end."""
         if self._message is None:
             return
         text, part = "".join(self._texts), _part("".join(self._texts))
@@ -190,6 +191,7 @@ def _part(text: str) -> JsonObject:
 
 
 def _usage(meter: UsageMeter) -> JsonObject:
+    """Return what the run has used so far, in the words of the Responses API."""
     view = meter.view
     assert view is not UNSET
     used: JsonObject = {

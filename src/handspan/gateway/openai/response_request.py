@@ -37,6 +37,7 @@ class ItemReader:
             await self._read_item(item, f"input[{number}]")
 
     async def _read_item(self, item: JsonObject, place: str) -> None:
+        """Add an item of the input to what was read. Raises `WrongParameter` for one that is not taken here."""
         match item.get("type", "message"):
             case "message":
                 await self._read_message(item, place)
@@ -56,6 +57,7 @@ class ItemReader:
                 raise WrongParameter(text, place, "unsupported_value")
 
     async def _read_message(self, item: JsonObject, place: str) -> None:
+        """Add a message of the input. Raises `WrongParameter` for one without text or with an unknown role."""
         role, content = item.get("role"), item.get("content", "")
         if role in ("system", "developer"):
             self.instructions.append(_words(content))
@@ -103,6 +105,7 @@ def read_wishes(request: OpenAiRequest, body: ResponsesBody, agent: str, instruc
 
 
 def _tools(body: ResponsesBody) -> Sequence[OfferedTool] | None:
+    """Return the client's tools; None when it has named none. Raises `WrongParameter` for one that is no function."""
     if body.tool_choice == "none":
         return ()
     if body.tools is None:

@@ -54,6 +54,7 @@ class _Making:
         await self._save(events.body, 0 if known is None else known.length)
 
     async def _save(self, body: JsonObject, length: int) -> None:
+        """Store the response with its input, unless the client wishes that it is not stored."""
         if not self.body.store:
             return
         client = self.request.client
@@ -103,6 +104,7 @@ async def create(request: OpenAiRequest) -> AsgiResponse:
 
 
 async def _answer(making: _Making) -> bytes:
+    """Run the request, and return the whole response; in the background, return how it begins."""
     events = ResponseEvents(_ignore, _repeat(making))
     events.status = "queued" if making.body.background else "in_progress"
     first = events.body
@@ -115,6 +117,7 @@ async def _answer(making: _Making) -> bytes:
 
 
 async def _begin_stream(making: _Making) -> tuple[StreamLines, RunningChat]:
+    """Begin the run, and return its stream of events."""
     request = making.request
     lines = request.door.open_streams.open(request.token, _error_line)
     events = ResponseEvents(lines.put, _repeat(making))
@@ -200,6 +203,7 @@ def _key(body: ResponsesBody, response_id: str) -> str:
 
 
 def _repeat(making: _Making) -> JsonObject:
+    """Return the body of a new response, which repeats what the request says."""
     body, named = making.body, _conversation(making.body)
     tools: Json = [msgspec.to_builtins(tool) for tool in body.tools or []]
     return new_body(

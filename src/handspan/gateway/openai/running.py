@@ -81,6 +81,7 @@ class RunningChat:
         return end
 
     async def _run_to_end(self) -> ChatEnd | Exception:
+        """Run the chat, and return how it ended, or the error for the client."""
         try:
             end = await self.request.door.chats.run(self.request.client, self.chat, self._listen)
         except Exception as error:  # any error: the client gets it
@@ -123,6 +124,7 @@ class RunningChat:
         self.request.parts.runs().start(self._write_end(lines, sink))
 
     async def _write_end(self, lines: StreamLines, sink: StreamSink) -> None:
+        """Wait for the end of the run, write it into the stream, and end the stream."""
         try:
             end = await self.task
             if isinstance(end, ChatEnd):

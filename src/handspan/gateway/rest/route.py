@@ -206,6 +206,7 @@ class Operation(Struct, kw_only=True, eq=False, dict=True):
         return arguments
 
     def _body(self, value: Json, form: type[Struct]) -> Struct:
+        """Return the body as its type. Raises `Refusal`, in old words where only the name is wrong (`invalid`)."""
         try:
             return _decode(value, form, "body")
         except Refusal:

@@ -304,6 +304,7 @@ def _or_none(value: bool | UnsetType) -> bool | None:
 
 
 def _render_session(one: SessionRecord) -> wire.SessionView:
+    """Return the session as clients see it."""
     created, active = moment(one.created), moment(one.active)
     return wire.SessionView(
         one.id,
@@ -321,6 +322,7 @@ def _render_session(one: SessionRecord) -> wire.SessionView:
 
 
 def _render_found(one: FoundText, words: Sequence[str]) -> wire.FoundSession:
+    """Return what a search has found as clients see it, with the words marked in an excerpt."""
     marked = [wire.ExcerptPart(strip_invisible(part.text), part.is_found) for part in find_excerpt(one.text, words)]
     return wire.FoundSession(
         _render_session(one.session),

@@ -273,6 +273,7 @@ class _Chat:
         replaces: int = 0,
         join: bool = False,
     ) -> ChatEnd:
+        """Run a turn with this message, after what is given of the conversation before, and return its end."""
         ended = await self._runs.say(
             self._client,
             self._wishes(),

@@ -194,6 +194,7 @@ class Runs:
         *,
         listen: ListenTo,
     ) -> Ended:
+        """Resume the turn that waits for these calls with their results. Raises `ResultsRefused` if another has."""
         place, listener, add_for_turn = await self._prepare_resumed(client, wishes, answered[0].record, listen)
         are_taken = False
 

@@ -200,6 +200,7 @@ class StoredConversations:
         cost: float | None = None,
         settles: Sequence[Settlement] = (),
     ) -> asyncio.Future[None] | None:
+        """Begin to store a message, and what its request did cost. Return None inside a unit of work, which does it."""
         work: Work[None] = self._append(session, (message,), owner, after=after, cost=cost)
         if settles:
             work = WaitingWork(AllWorks((work, Settle(tuple(settles)))))
@@ -355,6 +356,7 @@ class StoredConversations:
         return None
 
     async def restore(self, session: str, *, owner: str) -> SessionRecord:
+        """Take the deletion of a session back, and return it. Raises `ToolError` when it is gone."""
         key = (sanitize(session), sanitize(owner))
 
         async def work(connection: TableConnection) -> Row | None:

@@ -102,6 +102,7 @@ class StoredSearch:
         left: bool = False,
         results: bool = False,
     ) -> FoundTexts:
+        """Return where the words of the query are, in the owner's sessions that are wanted. First index what is new."""
         words, found = searched_words(sanitize(query)), tuple[FoundText, ...]()
         await self._index(sanitize(owner), _MOST_FIRST)
         if words:
@@ -178,6 +179,7 @@ def _make_row(session: str, number: int, body: bytes) -> Row | None:
 
 
 async def _add_rows(lacking: Sequence[_Lacking], rows: Sequence[Sequence[Row]], connection: TableConnection) -> None:
+    """Add the words of these sessions to the index, without those of messages that were deleted meanwhile."""
     for one, of_session in zip(lacking, rows, strict=True):
         removed = await connection.fetch_value("SELECT removed FROM sessions WHERE id = ?", (one.session,))
         if removed is None:  # it was deleted meanwhile

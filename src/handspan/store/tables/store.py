@@ -163,6 +163,7 @@ class TableStore(Generic[_D]):
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
+        """End what has expired and what lost processes have left. Return the ids of calls that have ended so."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
         await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
