@@ -60,6 +60,7 @@ HandspanError                   core     the root of all our errors
 ├── OffersRefused               gateway  a client offers tools that can't be used; names each
 ├── ResultsRefused              gateway  a client brings results that no call of its waits for; names each
 ├── HistoryRefused              gateway  a session that has messages takes no history of a client
+├── AttachmentRefused           gateway  an image or a file of a client can't be taken
 ├── NothingSaid                 gateway  a request of a chat has no message of a person, and no result
 ├── Refusal                     gateway  an HTTP request can't be answered as it is
 │   └── OpenAiRefusal           gateway  … and names a parameter, or a code of OpenAI's API

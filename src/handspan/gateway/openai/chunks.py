@@ -11,8 +11,9 @@ from handspan.core.calls import new_call_id
 from handspan.core.events import CallFinished, EndReason
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.openai.envelope import error_bytes
-from handspan.gateway.openai.usage import UsageMeter
+from handspan.gateway.openai.usage import usage_view
 from handspan.gateway.runs.chats import AskedTool, ChatEnd
+from handspan.gateway.runs.usage import UsageMeter
 from handspan.wire.openai.chat import (
     CalledFunction,
     ChatAnswer,
@@ -70,7 +71,8 @@ class ChatChunks:
             self._write(Delta(tool_calls=call_views(end.asked, in_stream=True)))
         self._write(Delta(), finish=finish_of(end))
         if self._with_usage:
-            usage = None if meter.view is UNSET else meter.view
+            view = usage_view(meter)
+            usage = None if view is UNSET else view
             self._send(ChatChunk(self._id, self._created, self._model, [], usage=usage))
         self._put(b"data: [DONE]\n")
 
@@ -124,7 +126,8 @@ class WholeAnswer:
             reasoning_content="".join(self._thinking) or UNSET,
         )
         choice = ChoiceView(reply, finish_of(end))
-        return _encode(ChatAnswer(f"chatcmpl-{new_call_id()}", int(time.time()), model, [choice], usage=meter.view))
+        view = usage_view(meter)
+        return _encode(ChatAnswer(f"chatcmpl-{new_call_id()}", int(time.time()), model, [choice], usage=view))
 
 
 def call_views(asked: Sequence[AskedTool], *, in_stream: bool = False) -> list[ToolCallView]:

@@ -4,9 +4,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from handspan.core.agents import Agent
-from handspan.core.errors import ConfigError
 from handspan.gateway.openai.envelope import OpenAiRefusal
 from handspan.gateway.parts import GatewayParts
+from handspan.gateway.runs.agents import allowed_agents, default_agent
 from handspan.gateway.runs.client import RunClient
 from handspan.wire.openai.models import ModelView
 
@@ -16,17 +16,17 @@ _PREFIX: Final = "handspan/"
 
 async def list_models(parts: GatewayParts, client: RunClient) -> list[ModelView]:
     """Return the models that the token may use, the default first."""
-    agents = await _agents(parts, client)
-    default = await _default(parts, client, agents)
+    agents = await allowed_agents(parts.app.agents, client)
+    default = await default_agent(parts.app.agents, client)
     views = [ModelView(DEFAULT, description=default.description)] if default is not None else []
     return [*views, *(ModelView(f"{_PREFIX}{agent.name}", description=agent.description) for agent in agents)]
 
 
 async def find_agent(parts: GatewayParts, client: RunClient, model: str) -> Agent:
     """Return the agent that this model is. Raises `OpenAiRefusal` (404) for an unknown one, or another token's."""
-    agents = await _agents(parts, client)
+    agents = await allowed_agents(parts.app.agents, client)
     if model == DEFAULT:
-        found = await _default(parts, client, agents)
+        found = await default_agent(parts.app.agents, client)
     else:
         name = unquote(model).removeprefix(_PREFIX)
         found = next((agent for agent in agents if agent.name == name), None)
@@ -35,18 +35,3 @@ async def find_agent(parts: GatewayParts, client: RunClient, model: str) -> Agen
         text = f"The model {model[:80]!r} does not exist, or this token may not use it. It may use: {known}."
         raise OpenAiRefusal(404, text, "model", "model_not_found")
     return found
-
-
-async def _agents(parts: GatewayParts, client: RunClient) -> list[Agent]:
-    allowed = client.who.agents
-    known = await parts.app.agents.all(owner=client.owner)
-    return [one.agent for one in known if not allowed or one.agent.name in allowed]
-
-
-async def _default(parts: GatewayParts, client: RunClient, agents: list[Agent]) -> Agent | None:
-    """Return the gateway's default agent; for a token that may not use it, the first of its own."""
-    try:
-        default = (await parts.app.agents.find(owner=client.owner)).agent
-    except ConfigError:
-        return agents[0] if agents else None
-    return default if not client.who.agents or default.name in client.who.agents else next(iter(agents), None)

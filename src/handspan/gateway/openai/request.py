@@ -12,6 +12,7 @@ from handspan.gateway.parts import GatewayParts
 from handspan.gateway.runs.chats import Chats
 from handspan.gateway.runs.client import RunClient
 from handspan.gateway.runs.lines import OpenStreams, StreamLines
+from handspan.gateway.runs.question_lines import page_address
 
 _BODY_SECONDS: Final = 60.0
 _SETTING: Final = "fronts.request_bytes"
@@ -82,11 +83,7 @@ class OpenAiRequest(Struct, frozen=True):
     @property
     def page(self) -> str:
         """The address of the gateway's page, as this client reaches the gateway."""
-        settings = self.parts.settings.gateway
-        if settings.public_url:
-            return settings.public_url
-        host = self.headers.get("host", "")
-        return f"{self.asgi.scope['scheme']}://{host}{settings.path_prefix}/" if host else ""
+        return page_address(self.parts.settings.gateway, self.asgi)
 
     def fingerprint(self, raw: bytes) -> bytes:
         """Return what tells this request from others under the same key."""

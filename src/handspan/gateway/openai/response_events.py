@@ -12,8 +12,9 @@ from handspan.core.events import CallFinished, EndReason
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.openai.envelope import OpenAiRefusal
-from handspan.gateway.openai.usage import UsageMeter
+from handspan.gateway.openai.usage import usage_view
 from handspan.gateway.runs.chats import AskedTool, ChatEnd
+from handspan.gateway.runs.usage import UsageMeter
 
 MCP: Final = "mcp_"
 """How the id of an item begins that is a call of the gateway's tools."""
@@ -106,7 +107,7 @@ class ResponseEvents:
         self._incomplete = _INCOMPLETE.get(end.ended.reason, "")
         is_aborted = end.ended.reason == "aborted"
         self.status = "cancelled" if is_aborted else "incomplete" if self._incomplete else "completed"
-        view = meter.view
+        view = usage_view(meter)
         if view is not UNSET:
             self._usage = _usage(meter)
 
@@ -192,7 +193,7 @@ def _part(text: str) -> JsonObject:
 
 def _usage(meter: UsageMeter) -> JsonObject:
     """Return what the run has used so far, in the words of the Responses API."""
-    view = meter.view
+    view = usage_view(meter)
     assert view is not UNSET
     used: JsonObject = {
         "input_tokens": view.prompt_tokens,

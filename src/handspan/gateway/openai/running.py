@@ -14,10 +14,10 @@ from handspan.gateway.http.streams import EVENTS, HEARTBEAT_SECONDS, StreamedRes
 from handspan.gateway.openai.envelope import NO_RETRY, failure_of, refusal_of
 from handspan.gateway.openai.request import OpenAiRequest
 from handspan.gateway.openai.teller import RunTeller, Sink
-from handspan.gateway.openai.usage import UsageMeter
 from handspan.gateway.runs.chats import ChatEnd, ChatRequest
 from handspan.gateway.runs.lines import LineReader, StreamLines
 from handspan.gateway.runs.runs import RunPlace
+from handspan.gateway.runs.usage import UsageMeter
 
 _STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 _FIRST_SECONDS: Final = 5.0

@@ -8,11 +8,12 @@ from handspan.agent.conversation import Conversation
 from handspan.agent.final_answer import FINAL_ANSWER
 from handspan.agent.turn_events import AnsweredBefore, QuestionOver, SessionEvent
 from handspan.core import events
-from handspan.core.questions import Question, waiting_text
+from handspan.core.questions import Question
 from handspan.core.values import strip_invisible
-from handspan.gateway.openai.usage import UsageMeter
 from handspan.gateway.runs.chats import ChatEnd
 from handspan.gateway.runs.json_answers import JsonAnswer
+from handspan.gateway.runs.question_lines import question_line
+from handspan.gateway.runs.usage import UsageMeter
 from handspan.registry.toolbox import Toolbox
 from handspan.sources.graph import GraphTool
 
@@ -146,16 +147,12 @@ class RunTeller:
         """Say in one line where a person can answer: this client can't show questions (SPEC F6)."""
         self.question = question
         if self._tells_questions and self._answer is None:
-            self._put(f"{self._gap}{self._question_line(question)}\n\n")
+            self._put(f"{self._gap}{question_line(question, self._page)}\n\n")
         self.on_question()
 
     def leave_question(self, question: Question) -> None:
         """Say at the end of an answer that it waits for a person."""
-        self._put(f"{self._gap}{self._question_line(question)}")
-
-    def _question_line(self, question: Question) -> str:
-        line = strip_invisible(" ".join(waiting_text(question).split()))
-        return f"{line} The page is at {self._page}" if self._page else line
+        self._put(f"{self._gap}{question_line(question, self._page)}")
 
     @property
     def _gap(self) -> str:

@@ -1,36 +1,21 @@
-"""What the rounds of a run used, added up for one answer."""
+"""What a run used, in OpenAI's words."""
 
 from msgspec import UNSET, UnsetType
 
-from handspan.core.events import UsageCounted
-from handspan.core.messages import Usage
+from handspan.gateway.runs.usage import UsageMeter
 from handspan.wire.openai.chat import CompletionDetails, PromptDetails, UsageView
 
 
-class UsageMeter:
-    """Adds up what replies used. What a model does not report stays unknown (SPEC M6)."""
-
-    def __init__(self) -> None:
-        self._seen: list[Usage] = []
-        self._cost: float | None = 0.0
-
-    def add(self, event: UsageCounted) -> None:
-        """Count one reply."""
-        self._seen.append(event.usage)
-        self._cost = None if event.cost is UNSET or self._cost is None else self._cost + event.cost
-
-    @property
-    def view(self) -> UsageView | UnsetType:
-        """The sum; unset when a needed count is unknown."""
-        counts = [(one.input, one.output) for one in self._seen]
-        if not counts or any(read is None or written is None for read, written in counts):
-            return UNSET
-        read, written = sum(one[0] or 0 for one in counts), sum(one[1] or 0 for one in counts)
-        return UsageView(
-            read,
-            written,
-            read + written,
-            prompt_tokens_details=PromptDetails(sum(one.cached or 0 for one in self._seen)),
-            completion_tokens_details=CompletionDetails(sum(one.reasoning or 0 for one in self._seen)),
-            cost=UNSET if self._cost is None else self._cost,
-        )
+def usage_view(meter: UsageMeter) -> UsageView | UnsetType:
+    """Return the sum of all rounds; unset when a needed count is unknown."""
+    total = meter.total
+    if total is None or total.input is None or total.output is None:
+        return UNSET
+    return UsageView(
+        total.input,
+        total.output,
+        total.input + total.output,
+        prompt_tokens_details=PromptDetails(total.cached or 0),
+        completion_tokens_details=CompletionDetails(total.reasoning or 0),
+        cost=UNSET if meter.cost is None else meter.cost,
+    )

@@ -17,7 +17,7 @@ from handspan.agent.turn_events import AnsweredBefore, SessionEvent, find_answer
 from handspan.core.bounded import BoundedDict
 from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
-from handspan.core.events import Ended
+from handspan.core.events import GATEWAY_LOST, GATEWAY_STOPPED, Ended
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.records import SessionState
 from handspan.core.store import Store
@@ -35,7 +35,6 @@ from handspan.gateway.runs.entries import (
 )
 from handspan.gateway.runs.results import GivenResult
 from handspan.gateway.runs.runs import ListenTo, RunListener, RunPlace, Runs
-from handspan.gateway.runs.tool_sets import tool_names, tool_set_id
 from handspan.gateway.runs.wishes import RunWishes
 from handspan.gateway.sessions.brief import BriefSessions
 
@@ -61,6 +60,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     """The session, where the client names one that it knows; else the key decides."""
     after: int = 0
     """In that session: how many messages stay. What follows them becomes a version."""
+    is_version: bool = False
+    """Whether the client asks for another answer to its last message (SPEC L8)."""
     is_only_new: bool = False
     """Whether the client sends only what is new: nothing is compared."""
     response_id: str = ""
@@ -111,6 +112,21 @@ class Chats:
         if request.session or not request.key:
             return request.session
         return self.session_of(client, request.wishes.agent, request.key)
+
+    async def follow(
+        self, client: RunClient, request: ChatRequest, listen: ListenTo, *, also_over: bool = False
+    ) -> ChatEnd | None:
+        """Go on with the turn of this chat, without a new message of the person, and return its end.
+
+        Results of the request are given first. None: no turn runs, waits or was cut off. `also_over`: one that is over
+        is told, too. The run goes on when the caller is cancelled. Raises as `run` does.
+        """
+        chat = _Chat(self._runs, self._store, self._sessions, client=client, request=request, listen=listen)
+        return await chat.resume() or await chat.follow(self.session_for(client, request), also_over=also_over)
+
+    async def asked(self, client: RunClient, session: str) -> list[AskedTool]:
+        """Return the calls that wait for the client."""
+        return await asked_tools(self._runs, client, session)
 
     def owe(self, client: RunClient, request: ChatRequest) -> None:
         """Note that the client of this chat has left before its answer: the same request again gets it (SPEC F6)."""
@@ -166,7 +182,7 @@ class _Chat:
         client: RunClient,
         request: ChatRequest,
         listen: ListenTo,
-        is_owed: bool,
+        is_owed: bool = False,
     ) -> None:
         self._runs, self._store, self._sessions, self._is_owed = runs, store, sessions, is_owed
         self._client, self._request, self._listen = client, request, listen
@@ -257,6 +273,8 @@ class _Chat:
 
     def _is_version(self, known: "_KnownChat") -> bool:
         """Whether the same messages again mean another answer: there is one, and this is another request."""
+        if self._request.is_version:
+            return True
         asked = persons_messages(known.messages)[-1]
         is_repeated = bool(asked.id) and asked.id == with_id(asked, self._request.request_id).id
         return known.state == "idle" and known.has_answer and not is_repeated and not self._is_owed
@@ -286,15 +304,33 @@ class _Chat:
         )
         return await self._end(ended)
 
+    async def follow(self, session: str, *, also_over: bool) -> ChatEnd | None:
+        """Go on with the last turn of this session. None when it is over, unless that has to be told, too."""
+        self.session = session
+        known = await self._look(session)
+        if known is None or not known.messages:
+            return None
+        if known.state == "idle" and not await self._is_cut_off(known):
+            return await self._tell_answer(known) if also_over else None
+        return await self._join(known)
+
+    async def _is_cut_off(self, known: "_KnownChat") -> bool:
+        """Whether the last turn ended in the middle, because its process did."""
+        ends = await self._store.conversations.ends(known.id, owner=self._client.owner)
+        end = ends.get(len(known.messages))
+        return not known.has_answer and (end is None or end.fault in (GATEWAY_LOST, GATEWAY_STOPPED))
+
     async def _join(self, known: "_KnownChat") -> ChatEnd:
         """Follow the turn that runs, go on with one that was cut off, or tell the answer again."""
-        if known.state == "waiting" and (asked := await self._asked()):
+        if known.state == "waiting" and (asked := await asked_tools(self._runs, self._client, self.session)):
             await self._listen(known.place)
             return ChatEnd(known.id, Ended("pending"), asked)
         if known.state == "idle":
             if known.has_answer:
                 return await self._tell_answer(known)
-            return await self._end(await self._runs.go_on(self._client, known.id, self._wishes(), self._listen))
+            going_on = asyncio.create_task(self._runs.go_on(self._client, known.id, self._wishes(), self._listen))
+            self._runs.hold(going_on)
+            return await self._end(await asyncio.shield(going_on))
         return await self._end(await self._wait_for_rest(known.place, is_new=True))
 
     async def _tell_answer(self, known: "_KnownChat") -> ChatEnd:
@@ -314,7 +350,8 @@ class _Chat:
     async def _end(self, ended: Ended) -> ChatEnd:
         """Return the end of the request: a turn that waits for others than the client goes on first."""
         while ended.reason == "pending":
-            if asked := await self._asked():
+            await self._sessions.until_stored(self.session, self._client.owner)
+            if asked := await asked_tools(self._runs, self._client, self.session):
                 return ChatEnd(self.session, ended, asked)
             ended = await self._wait_for_rest(RunPlace(self.session, 0, resumes=True))
         return ChatEnd(self.session, ended)
@@ -336,19 +373,12 @@ class _Chat:
                     return Ended("aborted")
                 if known.state == "idle":  # the event of its end was lost
                     return await self._tell_stored(listener, known.messages)
+                if known.state == "waiting" and await asked_tools(self._runs, self._client, self.session):
+                    return Ended("pending")
             return watch.ended
         finally:
             for end in unlisten:
                 end()
-
-    async def _asked(self) -> list[AskedTool]:
-        """Return the calls that wait for the client, by its own names of their tools."""
-        found = []
-        for record in await self._runs.open_calls(self._client, self.session):
-            tools = await self._runs.tool_sets.of_run(self._client.id, None, tool_set_id(record.tool.origin))
-            name = tool_names(tools.tools).get(record.name, record.name)
-            found.append(AskedTool(record.id, name, msgspec.json.encode(arguments_of(record)).decode()))
-        return found
 
     def _wishes(self) -> RunWishes:
         return structs.replace(self._request.wishes, session=self.session)
@@ -384,6 +414,15 @@ class _Once:
         work, self._work = self._work, None
         if work is not None:
             work()
+
+
+async def asked_tools(runs: Runs, client: RunClient, session: str) -> list[AskedTool]:
+    """Return the calls that wait for the client, by its own names of their tools."""
+    found = []
+    for record in await runs.open_calls(client, session):
+        arguments = msgspec.json.encode(arguments_of(record)).decode()
+        found.append(AskedTool(record.id, await runs.own_name(client, record), arguments))
+    return found
 
 
 def queued_messages(turns: Sequence[Turn], messages: Sequence[Message]) -> list[UserMessage]:

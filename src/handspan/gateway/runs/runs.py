@@ -21,7 +21,7 @@ from handspan.core.titles import make_title
 from handspan.engine.engine import Engine
 from handspan.gateway.runs.client import RunClient
 from handspan.gateway.runs.results import AnsweredCall, GivenResult, ResultReader, ResultsRefused
-from handspan.gateway.runs.tool_sets import NO_TOOLS, ToolSet, ToolSets, tool_set_id
+from handspan.gateway.runs.tool_sets import NO_TOOLS, ToolSet, ToolSets, tool_names, tool_set_id
 from handspan.gateway.runs.wishes import RunWishes, turn_as_wished
 from handspan.registry.registry import Registry
 from handspan.sources.graph import GraphTool, GraphTools
@@ -184,6 +184,11 @@ class Runs:
         """Return the calls that wait for this client in this session."""
         records = await self._store.ledger.open_calls(owner=client.owner, session=session_id)
         return [record for record in records if record.state == "pending" and client.runs(record)]
+
+    async def own_name(self, client: RunClient, record: CallRecord) -> str:
+        """Return the client's own name of the tool of this call, which was sent to the client."""
+        tools = await self.tool_sets.of_run(client.id, None, tool_set_id(record.tool.origin))
+        return tool_names(tools.tools).get(record.name, record.name)
 
     async def _resume_answered(
         self,
