@@ -33,6 +33,7 @@ _DOORS: Final = {
     "rest": "handspan.gateway.rest.door",
     "graph": "handspan.gateway.graph.door",
     "openai": "handspan.gateway.openai.door",
+    "agui": "handspan.gateway.agui.door",
     "mcp": "handspan.gateway.mcp.door",
     "pages": "handspan.gateway.pages",
 }
@@ -252,6 +253,8 @@ def door_of(scope: Scope) -> str:
         return "graph"
     if is_openai(scope):
         return "openai"
+    if path == "/agui" or path.startswith("/agui/"):
+        return "agui"
     if path == "/mcp" or path.startswith("/mcp/"):
         return "mcp"
     return "pages" if path in ("", "/", "/device") or path.startswith(_FILES) else "rest"

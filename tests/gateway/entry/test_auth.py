@@ -119,7 +119,7 @@ class TestTokens:
             device.require("chat")
         assert refused.value.status == 403
         bound = Admitted(Principal("ann", ("chat", "agent:General")), "h", "header")
-        with pytest.raises(Refusal, match=r"bound to an agent \(General\), and good for /v1 alone"):
+        with pytest.raises(Refusal, match=r"bound to an agent \(General\), and good for the fronts alone"):
             bound.require("chat")
         admin = Admitted(Principal("ann", ("admin",)), "h", "header")
         assert all(admin.may(scope) for scope in ("chat", "device", "admin"))

@@ -117,7 +117,9 @@ class Admitted(Struct, frozen=True):
         text = f"This token lacks the scope {scope!r}: use one that has it."
         if scope in self.who.scopes:  # SPEC F1
             bound = ", ".join(self.who.agents)
-            text = f"This token is bound to an agent ({bound}), and good for /v1 alone: use one that is not bound."
+            text = (
+                f"This token is bound to an agent ({bound}), and good for the fronts alone: use one that is not bound."
+            )
         raise Refusal(403, "forbidden", text)
 
     def require_front(self) -> None:

@@ -128,6 +128,11 @@ class Chats:
         """Return the calls that wait for the client."""
         return await asked_tools(self._runs, client, session)
 
+    async def look(self, client: RunClient, session: str) -> Sequence[Message]:
+        """Return the messages of this session as they are now; none if there is no such session."""
+        known = await _look(self._store, self._sessions, session, client.owner)
+        return () if known is None else known.messages
+
     def owe(self, client: RunClient, request: ChatRequest) -> None:
         """Note that the client of this chat has left before its answer: the same request again gets it (SPEC F6)."""
         if request.key:
@@ -242,17 +247,7 @@ class _Chat:
         return await self._say(said[-1], before=said[:-1], replaces=replaces)
 
     async def _look(self, session_id: str) -> "_KnownChat | None":
-        """Return the session as it is now. Of one that is at work, this process knows more than the store."""
-        owner = self._client.owner
-        await self._sessions.until_stored(session_id, owner)
-        record = await self._store.conversations.find(session_id, owner=owner)
-        stored = [] if record is None else await self._store.conversations.load(session_id, owner=owner)
-        session = self._sessions.find(session_id, owner)
-        if session is not None and session.turns:
-            conversation = session.conversation
-            messages = stored if conversation is None else conversation.messages
-            return _KnownChat(session_id, "running", [*messages, *queued_messages(session.turns, messages)])
-        return None if record is None else _KnownChat(session_id, record.state, stored, record.removed)
+        return await _look(self._store, self._sessions, session_id, self._client.owner)
 
     async def _say_in(self, known: "_KnownChat") -> ChatEnd:
         """Compare the person's messages with those of the session, and say what is new, join, or begin a version."""
@@ -375,6 +370,7 @@ class _Chat:
                     return await self._tell_stored(listener, known.messages)
                 if known.state == "waiting" and await asked_tools(self._runs, self._client, self.session):
                     return Ended("pending")
+            await self._sessions.until_stored(place.session, owner)
             return watch.ended
         finally:
             for end in unlisten:
@@ -402,6 +398,19 @@ class _KnownChat(Struct, frozen=True):
     def place(self) -> RunPlace:
         """The place of a run that goes on here."""
         return RunPlace(self.id, self.removed, resumes=True)
+
+
+async def _look(store: Store, sessions: Sessions, session_id: str, owner: str) -> _KnownChat | None:
+    """Return the session as it is now. Of one that is at work, this process knows more than the store."""
+    await sessions.until_stored(session_id, owner)
+    record = await store.conversations.find(session_id, owner=owner)
+    stored = [] if record is None else await store.conversations.load(session_id, owner=owner)
+    session = sessions.find(session_id, owner)
+    if session is not None and session.turns:
+        conversation = session.conversation
+        messages = stored if conversation is None else conversation.messages
+        return _KnownChat(session_id, "running", [*messages, *queued_messages(session.turns, messages)])
+    return None if record is None else _KnownChat(session_id, record.state, stored, record.removed)
 
 
 class _Once:
