@@ -7,6 +7,7 @@ import { HttpAgent } from "@ag-ui/client";
 const agents = new Map();
 const print = (line) => console.log(JSON.stringify(line));
 console.error = () => {}; // the client prints each failed run; the test gets the error itself
+process.on("unhandledRejection", (error) => print({ warning: `not handled: ${error}` }));
 console.warn = (...words) => print({ warning: words.map(String).join(" ") });
 
 async function run(agent, { id, run, messages = [] }) {

@@ -1,4 +1,4 @@
-"""Clients of AG-UI that others wrote: `HttpAgent` of `@ag-ui/client`, all in one Node process, and gateways for them."""
+"""Clients of AG-UI that others wrote (`HttpAgent` of `@ag-ui/client`, in one Node process), and gateways for them."""
 
 import asyncio
 import itertools

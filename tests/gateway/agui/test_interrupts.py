@@ -117,7 +117,8 @@ async def test_a_bad_payload_is_an_error_and_the_question_stays_open(asking: Pla
     for payload in wrong:
         end = await refused(agent.begin(resume=resolved(interrupt, payload)))
         assert end["status"] == 422 and "invalid_answer" in end["error"], payload
-    assert (await agent.run(resume=resolved(interrupt, {"approved": True}))).text
+    on = await agent.run(resume=resolved(interrupt, {"approved": True}))
+    assert on.text, on.events
     assert paint.colours == ["red"]
 
 

@@ -65,12 +65,12 @@ def _response_schema(question: Question) -> JsonObject:
     return {"type": "object", "properties": properties, "required": ["approved"]}
 
 
-async def answer_questions(request: AguiRequest, session: str, resume: Sequence[ResumeEntry]) -> None:
-    """Give the session's questions these answers, all or none. An entry counts only for a question that is open.
+def read_answers(open_ones: Sequence[Question], resume: Sequence[ResumeEntry]) -> dict[str, Answer]:
+    """Return the answers by the ids of their questions. An entry counts only for a question that is open.
 
     Raises `Refusal` when one is not open, and `InvalidAnswer` when a payload does not fit.
     """
-    known = {question.id: question for question in await open_questions(request, session)}
+    known = {question.id: question for question in open_ones}
     answers: dict[str, Answer] = {}
     for entry in resume:
         question = known.get(entry.interrupt_id)
@@ -80,8 +80,7 @@ async def answer_questions(request: AguiRequest, session: str, resume: Sequence[
         elif entry.status == "resolved":
             text = f"The question {entry.interrupt_id[:80]!r} is not open: it was answered, or its time is over."
             raise Refusal(409, "interrupt_not_open", f"{text} Go on with the status 'cancelled' for it.")
-    for question_id, answer in answers.items():
-        await request.parts.questions.answer(question_id, answer, person(request.client.who))
+    return answers
 
 
 def _read_answer(question: Question, entry: ResumeEntry) -> Answer:

@@ -12,7 +12,7 @@ from handspan.core.question_rights import person
 from handspan.core.questions import Question
 from handspan.gateway.agui.chat_request import read_chat_request
 from handspan.gateway.agui.envelope import error_line, refusal_of
-from handspan.gateway.agui.interrupts import answer_questions, open_questions
+from handspan.gateway.agui.interrupts import open_questions, read_answers
 from handspan.gateway.agui.request import AguiRequest
 from handspan.gateway.agui.teller import AguiTeller
 from handspan.gateway.agui.thread_view import ThreadView
@@ -109,21 +109,22 @@ class AguiRun:
         self._teller.fail(refusal)
 
     async def _listen(self, place: RunPlace) -> AguiTeller:
-        """Return the listener of the run, once answers to questions are given. What follows must not wait."""
+        """Return the listener of the run, once the answers of the client are given."""
         if self._is_left:
             raise Refusal(499, "client_gone", "The client has closed the connection.")
         if self._is_at_work:
             return self._teller
-        if self._given.resume:
-            await answer_questions(self._request, place.session, self._given.resume)
-            left = await open_questions(self._request, place.session)
-            self._teller.note_open({question.call_id: question.id for question in left})
+        questions = await open_questions(self._request, place.session) if self._given.resume else []
+        answers = read_answers(questions, self._given.resume or ())
         messages = await self._chats.look(self._client, place.session) if place.resumes else ()
         session = self._parts.sessions.find(place.session, self._client.owner)
         self._is_at_work = True
         self._teller.join(None if session is None else session.conversation)
         if place.resumes:
             self._teller.show(messages)
+        self._teller.note_open({one.call_id: one.id for one in questions if one.id not in answers})
+        for question_id, answer in answers.items():  # the last step: no event of the call may be missed
+            await self._parts.questions.answer(question_id, answer, person(self._client.who))
         return self._teller
 
     # Questions: the stream ends with them, and the run waits for their answers.

@@ -140,11 +140,10 @@ class AguiTeller:
     def fail(self, refusal: Refusal) -> None:
         """End the stream with an error."""
         if not self.is_over:
-            self._write(wire.RunError(refusal.message, refusal.code, self._usage))
+            self._put(wire.RunError(refusal.message, refusal.code, self._usage).encode())
             self.is_over = True
 
     def _finish(self, outcome: wire.Outcome | UnsetType) -> None:
-        self._begin()
         self._write(wire.RunFinished(self._given.thread_id, self._given.run_id, outcome, self._usage))
         self.is_over = True
 
@@ -157,7 +156,7 @@ class AguiTeller:
     def _begin(self) -> None:
         if not self.has_begun:
             self.has_begun = True
-            self._write(wire.RunStarted(self._given.thread_id, self._given.run_id, VERSION))
+            self._put(wire.RunStarted(self._given.thread_id, self._given.run_id, VERSION).encode())
 
     def _begin_round(self) -> None:
         self._close()
@@ -182,7 +181,6 @@ class AguiTeller:
         return self._reply
 
     def _say(self, text: str) -> None:
-        self._begin()
         self._close_thinking()
         if not self._text:
             self._text = self._reply_id
@@ -191,7 +189,6 @@ class AguiTeller:
         self._write(wire.TextContent(self._text, text))
 
     def _think(self, text: str) -> None:
-        self._begin()
         if not self._thinking:
             self._thinking = f"thinking-{new_call_id()}"
             self._write(wire.ReasoningStart(self._thinking))
@@ -222,7 +219,6 @@ class AguiTeller:
     def _tell_call(self, call_id: str, name: str, arguments: str) -> None:
         """Tell a call of the gateway's tools. The client's own are told when the run is over: it runs them then."""
         if not self._own_name(name) and call_id not in self._calls:
-            self._begin()
             self._close()
             self._write_call(call_id, name, arguments or "{}")
 
@@ -271,10 +267,10 @@ class AguiTeller:
         self._tell_more(str(told.pop("type")), told)
 
     def _tell_more(self, name: str, value: JsonObject) -> None:
-        self._begin()
         self._write(wire.Custom(f"handspan.{name}", value))
 
     def _write(self, event: wire.AguiEvent) -> None:
+        self._begin()
         self._put(event.encode())
 
 
