@@ -1,13 +1,13 @@
 // A program: clients of AG-UI, all in this process. Reads commands as lines of JSON and prints what happens, as lines too.
-// {"id", "agent", "options"} makes a client; {"id", "agent", "run": {…}} runs it, after "messages" were added, and prints
-// each event and then the end; {"id", "agent", "abort": true} aborts its run.
+// {"agent", "options"} makes a client; {"id", "agent", "run": {…}} runs it, after "messages" were added, and prints
+// each event and then the end; {"agent", "abort": true} aborts its run.
 import { createInterface } from "node:readline";
 import { HttpAgent } from "@ag-ui/client";
 
 const agents = new Map();
 const print = (line) => console.log(JSON.stringify(line));
 console.error = () => {}; // the client prints each failed run; the test gets the error itself
-process.on("unhandledRejection", (error) => print({ warning: `not handled: ${error}` }));
+process.on("unhandledRejection", () => {}); // the client does not wait for the end of a reader that it cancels
 console.warn = (...words) => print({ warning: words.map(String).join(" ") });
 
 async function run(agent, { id, run, messages = [] }) {
@@ -26,7 +26,6 @@ for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line);
   if (command.options) agents.set(command.agent, new HttpAgent(command.options));
   const agent = agents.get(command.agent);
-  if (command.forget) agent.pendingInterrupts = [];
   if (command.abort) agent.abortRun();
   if (command.run) run(agent, command); // not awaited: several clients run at once
 }
