@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.values import Json
 from tests.interaction.doors import Asked, OpenDoor
+from tests.interaction.doors.agui import open_agui
 from tests.interaction.doors.cli import open_cli
 from tests.interaction.doors.engine import open_engine
 from tests.interaction.doors.graph import open_graph
@@ -22,6 +23,7 @@ DOORS: Final[dict[str, OpenDoor]] = {
     "rest": open_rest,
     "ws": open_ws,
     "graph": open_graph,
+    "agui": open_agui,
     "mcp": open_mcp,
     "cli": open_cli,
 }

@@ -165,7 +165,7 @@ class TestRuns:
         run = there.agent().begin("Wait.\ncall hold\nthen\nend")
         await soon(held.is_at_work.wait())
         (running,) = there.parts.sessions.running("operator")
-        there.parts.sessions.abort(running.session, "operator")
+        there.parts.sessions.abort(running.session_id, "operator")
         await run.good_end()
         assert run.outcome == {"type": "cancelled"}
 
