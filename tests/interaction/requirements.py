@@ -756,6 +756,25 @@ REQUIREMENTS: Final = {
             "gateway/openai/test_killed.py::test_a_chat_with_a_key_goes_on_and_its_tool_does_not_run_twice",
         ),
     ),
+    "F4": Requirement(
+        "Clients of AG-UI run agents, with tools of both sides, questions as interrupts, and threads that last.",
+        (
+            "gateway/agui/test_runs.py::test_tools_of_the_gateway_are_calls_with_results_that_no_client_runs",
+            "gateway/agui/test_runs.py::test_tools_of_both_sides_in_one_round",
+            "gateway/agui/test_runs.py::test_a_result_for_a_call_that_we_did_not_ask_is_not_taken",
+            "gateway/agui/test_runs.py::test_images_and_files_reach_the_model_and_context_its_instructions",
+            "gateway/agui/test_runs.py::test_closing_the_connection_stops_the_run_and_the_next_one_knows_what_came",
+            "gateway/agui/test_runs.py::test_a_client_that_knows_nothing_of_its_thread_is_told_it",
+            "gateway/agui/test_interrupts.py::test_a_question_ends_the_run_and_approval_goes_on_with_it",
+            "gateway/agui/test_interrupts.py::test_edited_arguments_are_those_that_run",
+            "gateway/agui/test_interrupts.py::test_an_answer_counts_only_for_an_open_question_of_this_thread",
+            "gateway/agui/test_interrupts.py::test_several_questions_of_a_round_are_asked_together",
+            "gateway/agui/test_killed.py::test_a_text_that_was_cut_off_is_told_anew",
+            "gateway/agui/test_killed.py::test_a_question_outlasts_the_gateway",
+            "gateway/agui/test_errors.py::test_a_token_that_is_bound_to_an_agent_talks_to_that_one_alone",
+            "gateway/agui/test_example.py::test_it_runs_its_own_tool_and_asks_before_a_change",
+        ),
+    ),
     "F6": Requirement(
         "A question in an API without a place for it says in one line where it can be answered.",
         (

@@ -38,7 +38,6 @@ async def read_chat_request(request: AguiRequest, given: RunInput) -> ChatReques
         entries=entries,
         key=f"thread:{given.thread_id}",
         request_id=given.run_id,
-        follows=bool(given.resume),
     )
 
 

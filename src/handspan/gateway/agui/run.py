@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import UnsetType
 
 from handspan.core.events import Ended
+from handspan.core.messages import UserMessage
 from handspan.core.question_rights import person
 from handspan.core.questions import Question
 from handspan.gateway.agui.chat_request import read_chat_request
@@ -20,9 +21,10 @@ from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, log_own_fault
 from handspan.gateway.http.streams import EVENTS, HEARTBEAT_SECONDS, StreamedResponse
-from handspan.gateway.runs.chats import ChatRequest
+from handspan.gateway.runs.chats import ChatEnd, ChatRequest
 from handspan.gateway.runs.entries import persons_messages
 from handspan.gateway.runs.lines import LineReader, StreamLines
+from handspan.gateway.runs.question_lines import page_address
 from handspan.gateway.runs.runs import RunPlace
 from handspan.wire.agui.run_input import RunInput, read_run_input
 
@@ -69,7 +71,8 @@ class AguiRun:
         self._chats, self._client, self._parts = request.door.chats, request.client, request.parts
         self._session = self._chats.session_for(self._client, chat)
         view = ThreadView(self._session, given.sent, persons_messages(chat.entries))
-        self._teller = AguiTeller(lines.put, given, view, person(self._client.who).may_answer)
+        page = page_address(self._parts.settings.gateway, request.asgi)
+        self._teller = AguiTeller(lines.put, given, view, person(self._client.who).may_answer, page)
         self.is_open = False
         """Whether the response has begun: from then on, an error is an event of the stream."""
         self._is_at_work = self._is_left = False
@@ -88,7 +91,7 @@ class AguiRun:
         asking = asyncio.create_task(self._watch_questions())
         try:
             if self._given.resume or not await self._ask_again():
-                end = await self._chats.run(self._client, self._chat, self._listen)
+                end = await self._run_chat()
                 if end.ended.reason == "error":
                     self._teller.fail(_failure(end.ended))
                 elif not self._teller.is_over:
@@ -99,6 +102,15 @@ class AguiRun:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             self._lines.end()
+
+    async def _run_chat(self) -> ChatEnd:
+        """Say what is new, or go on with the turn that waits: the same messages again then ask for nothing else."""
+        says = self._chat.entries and isinstance(self._chat.entries[-1], UserMessage)
+        if self._given.resume and not says:
+            end = await self._chats.follow(self._client, self._chat, self._listen, also_over=True)
+            if end is not None:
+                return end
+        return await self._chats.run(self._client, self._chat, self._listen)
 
     def _fail(self, error: Exception) -> None:
         if not self.is_open and not self._teller.has_begun:

@@ -11,12 +11,13 @@ from handspan.agent.turn_events import AnsweredBefore, QuestionOver, SessionEven
 from handspan.core import events
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, Message, Usage
-from handspan.core.questions import Question, waiting_text
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.questions import Question
+from handspan.core.values import Json, JsonObject
 from handspan.gateway.agui.interrupts import as_interrupt, can_be_told
 from handspan.gateway.agui.thread_view import ThreadView, calls_in, reply_id, result_id
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.runs.chats import ChatEnd
+from handspan.gateway.runs.question_lines import question_line
 from handspan.sources.graph import GraphTool
 from handspan.wire.agui import events as wire
 from handspan.wire.agui.run_input import VERSION, RunInput
@@ -31,9 +32,13 @@ class AguiTeller:
         given: RunInput,
         view: ThreadView,
         may_answer: Callable[[Question], bool],
+        page: str,
     ) -> None:
-        """`put` takes one event, without the empty line after it. `may_answer`: whether the client may answer."""
-        self._put, self._given, self._view, self._may_answer = put, given, view, may_answer
+        """`put` takes one event, without the empty line after it. `may_answer`: whether the client may answer.
+
+        `page`: where other people can answer.
+        """
+        self._put, self._given, self._view, self._may_answer, self._page = put, given, view, may_answer, page
         self._own = {tool.name: tool.name for tool in given.tools or ()}
         """The client's own names of its tools, by their names for models."""
         self._conversation: Conversation | None = None
@@ -243,7 +248,7 @@ class AguiTeller:
         if can_be_told(question) and self._may_answer(question):
             self._asking[question.call_id] = question.id
         else:  # another person or a device is asked: the stream stays open
-            self._tell_more("question", {"text": strip_invisible(waiting_text(question))})
+            self._tell_more("question", {"text": question_line(question, self._page)})
 
     def note_open(self, asking: Mapping[str, str]) -> None:
         """Note which questions are open: their ids, by those of their calls."""
