@@ -12,11 +12,11 @@ from handspan.core.messages import UserMessage
 from handspan.core.question_rights import person
 from handspan.core.questions import Question
 from handspan.gateway.agui.chat_request import read_chat_request
+from handspan.gateway.agui.client_thread import ClientThread
 from handspan.gateway.agui.envelope import error_line, refusal_of
 from handspan.gateway.agui.interrupts import open_questions, read_answers
 from handspan.gateway.agui.request import AguiRequest
 from handspan.gateway.agui.teller import AguiTeller
-from handspan.gateway.agui.thread_view import ThreadView
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, log_own_fault
@@ -70,9 +70,9 @@ class AguiRun:
         self._request, self._given, self._chat, self._lines = request, given, chat, lines
         self._chats, self._client, self._parts = request.door.chats, request.client, request.parts
         self._session = self._chats.session_for(self._client, chat)
-        view = ThreadView(self._session, given.sent, persons_messages(chat.entries))
+        view = ClientThread(self._session, given.sent, persons_messages(chat.entries))
         page = page_address(self._parts.settings.gateway, request.asgi)
-        self._teller = AguiTeller(lines.put, given, view, person(self._client.who).may_answer, page)
+        self._teller = AguiTeller(lines.put, given, view, may_answer=person(self._client.who).may_answer, page=page)
         self.is_open = False
         """Whether the response has begun: from then on, an error is an event of the stream."""
         self._is_at_work = self._is_left = False

@@ -13,8 +13,8 @@ from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, Message, Usage
 from handspan.core.questions import Question
 from handspan.core.values import Json, JsonObject
+from handspan.gateway.agui.client_thread import ClientThread, calls_in, reply_id, result_id
 from handspan.gateway.agui.interrupts import as_interrupt, can_be_told
-from handspan.gateway.agui.thread_view import ThreadView, calls_in, reply_id, result_id
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.runs.chats import ChatEnd
 from handspan.gateway.runs.question_lines import question_line
@@ -30,9 +30,10 @@ class AguiTeller:
         self,
         put: Callable[[bytes], None],
         given: RunInput,
-        view: ThreadView,
+        view: ClientThread,
+        *,
         may_answer: Callable[[Question], bool],
-        page: str,
+        page: str = "",
     ) -> None:
         """`put` takes one event, without the empty line after it. `may_answer`: whether the client may answer.
 

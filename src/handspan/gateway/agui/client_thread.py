@@ -24,7 +24,7 @@ _NEVER_COMPARED: Final = ("reasoning", "activity")
 _Entry = TypeVar("_Entry")
 
 
-class ThreadView:
+class ClientThread:
     """What the client has of its thread, and what it should have."""
 
     def __init__(self, session: str, sent: Sequence[JsonObject], said: Sequence[UserMessage]) -> None:
