@@ -163,6 +163,18 @@ async def test_another_call_of_the_round_goes_on_and_its_result_comes_later(aski
     assert "held" in on.text and "painted red" in on.text and len(on.of("TOOL_CALL_RESULT")) == 2
 
 
+async def test_a_result_that_was_told_before_the_question_stays_told(asking: Place, paint: Paint) -> None:
+    agent = asking.agent()
+    run = await agent.run('call get_current_time\ncall paint {"colour": "red"}\nthen\nIt says {results}')
+    (interrupt,) = run.outcome["interrupts"]
+    other = await asking.agent(thread=agent.thread).run("Hello?")  # it has nothing of the thread, and gets all
+    for one in (run, other):
+        (tool,) = [message for message in (await one.end())["messages"] if message["role"] == "tool"]
+        assert tool["toolCallId"] != interrupt["toolCallId"] and "success" in tool["content"]
+    on = await agent.run(resume=resolved(interrupt, {"approved": True}))
+    assert len(on.of("TOOL_CALL_RESULT")) == 1 and "MESSAGES_SNAPSHOT" not in on.kinds
+
+
 async def test_calls_of_the_client_are_asked_when_the_questions_are_answered(asking: Place, paint: Paint) -> None:
     agent = asking.agent()
     script = 'call get_weather\ncall paint {"colour": "red"}\nthen\nIt says {results}'

@@ -40,6 +40,11 @@ class ClientThread:
         """The ids of calls whose results the client has."""
         return {*self._results}
 
+    def add_result(self, call_id: str, envelope: str) -> None:
+        """Note the result of a call whose round is not complete: the conversation does not have it yet."""
+        made = ThreadMessage(result_id(call_id), "tool", envelope, tool_call_id=call_id)
+        self._results.setdefault(call_id, _as_json(made))
+
     def snapshots(self, messages: Sequence[Message], own_name: OwnName) -> list[list[JsonObject]]:
         """Return the snapshots after which the client has these messages; none if it has them."""
         wanted = self.render(messages, own_name)

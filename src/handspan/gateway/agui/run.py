@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import UnsetType
 
+from handspan.agent.result_marks import render_envelope
 from handspan.core.events import Ended
 from handspan.core.messages import UserMessage
 from handspan.core.question_rights import person
@@ -21,6 +22,7 @@ from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, log_own_fault
 from handspan.gateway.http.streams import EVENTS, HEARTBEAT_SECONDS, StreamedResponse
+from handspan.gateway.runs.asked import calls_of
 from handspan.gateway.runs.chats import ChatEnd, ChatRequest
 from handspan.gateway.runs.entries import persons_messages
 from handspan.gateway.runs.lines import LineReader, StreamLines
@@ -70,9 +72,11 @@ class AguiRun:
         self._request, self._given, self._chat, self._lines = request, given, chat, lines
         self._chats, self._client, self._parts = request.door.chats, request.client, request.parts
         self._session = self._chats.session_for(self._client, chat)
-        view = ClientThread(self._session, given.sent, persons_messages(chat.entries))
+        self._thread = ClientThread(self._session, given.sent, persons_messages(chat.entries))
         page = page_address(self._parts.settings.gateway, request.asgi)
-        self._teller = AguiTeller(lines.put, given, view, may_answer=person(self._client.who).may_answer, page=page)
+        self._teller = AguiTeller(
+            lines.put, given, self._thread, may_answer=person(self._client.who).may_answer, page=page
+        )
         self.is_open = False
         """Whether the response has begun: from then on, an error is an event of the stream."""
         self._is_at_work = self._is_left = False
@@ -164,6 +168,10 @@ class AguiRun:
 
     async def _interrupt(self, questions: list[Question]) -> None:
         messages = await self._chats.look(self._client, self._session)
+        for call in calls_of(messages[-1] if messages else None):
+            record = await self._parts.store.ledger.find(call.id)
+            if record is not None and not isinstance(record.result, UnsetType):
+                self._thread.add_result(call.id, render_envelope(record.result))
         if not self._teller.is_over:
             self._teller.interrupt(questions, messages)
             self._lines.end()

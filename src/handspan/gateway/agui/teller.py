@@ -30,7 +30,7 @@ class AguiTeller:
         self,
         put: Callable[[bytes], None],
         given: RunInput,
-        view: ClientThread,
+        thread: ClientThread,
         *,
         may_answer: Callable[[Question], bool],
         page: str = "",
@@ -39,13 +39,13 @@ class AguiTeller:
 
         `page`: where other people can answer.
         """
-        self._put, self._given, self._view, self._may_answer, self._page = put, given, view, may_answer, page
+        self._put, self._given, self._thread, self._may_answer, self._page = put, given, thread, may_answer, page
         self._own = {tool.name: tool.name for tool in given.tools or ()}
         """The client's own names of its tools, by their names for models."""
         self._conversation: Conversation | None = None
         self._known: Sequence[Message] = ()
         """The messages, where the conversation is not in this process."""
-        self._calls, self._results = set(view.calls), set(view.results)
+        self._calls, self._results = set(thread.calls), set(thread.results)
         """The ids of calls, and of those whose results, that the client has."""
         self._at_work: dict[str, str] = {}
         """The names of calls without a result, by their ids."""
@@ -80,7 +80,7 @@ class AguiTeller:
         """Begin the stream, and tell the client what it does not have of these messages."""
         self._begin()
         self._is_shown, self._known = True, messages
-        for snapshot in self._view.snapshots(messages, self._own_name):
+        for snapshot in self._thread.snapshots(messages, self._own_name):
             self._write(wire.Snapshot(snapshot))
         self._note_shown(messages)
         self._has_said = bool(messages) and isinstance(messages[-1], AssistantMessage) and not messages[-1].calls
@@ -139,7 +139,7 @@ class AguiTeller:
     def interrupt(self, questions: Sequence[Question], messages: Sequence[Message]) -> None:
         """End the stream: the run waits for answers to these questions."""
         self._close()
-        self._write(wire.Snapshot(self._view.render(messages, self._own_name)))
+        self._write(wire.Snapshot(self._thread.render(messages, self._own_name)))
         self._note_shown(messages)
         self._finish(wire.InterruptOutcome([as_interrupt(question, self._calls) for question in questions]))
 
@@ -263,7 +263,7 @@ class AguiTeller:
     # All else.
 
     def _note_shown(self, messages: Sequence[Message]) -> None:
-        for message in self._view.render(messages, self._own_name):
+        for message in self._thread.render(messages, self._own_name):
             self._calls.update(calls_in(message))
             if "toolCallId" in message:
                 self._results.add(str(message["toolCallId"]))
