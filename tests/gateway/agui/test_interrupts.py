@@ -122,6 +122,17 @@ async def test_a_bad_payload_is_an_error_and_the_question_stays_open(asking: Pla
     assert paint.colours == ["red"]
 
 
+async def test_a_token_of_one_agent_answers_for_its_thread_and_makes_no_rule(asking: Place, paint: Paint) -> None:
+    token = await asking.parts.auth.issue("operator", ("chat", "agent:General"), "shop")
+    agent = asking.agent(token)
+    _, interrupt = await ask(agent)
+    assert "always" not in interrupt["responseSchema"]["properties"]
+    end = await refused(agent.begin(resume=resolved(interrupt, {"approved": True, "always": True})))
+    assert end["status"] == 422 and not paint.colours
+    await agent.run(resume=resolved(interrupt, {"approved": True}))
+    assert paint.colours == ["red"] and not await asking.parts.store.rules.all(owner=OPERATOR.owner)
+
+
 async def test_an_answer_counts_only_for_an_open_question_of_this_thread(asking: Place, paint: Paint) -> None:
     agent, other = asking.agent(), asking.agent()
     _, interrupt = await ask(agent)

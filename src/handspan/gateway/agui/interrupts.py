@@ -7,9 +7,10 @@ from typing import Final
 from msgspec import UNSET
 
 from handspan.core.errors import InvalidAnswer
+from handspan.core.principals import Principal
 from handspan.core.question_checks import check_answer
 from handspan.core.question_rights import person
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.values import Json, JsonObject, strip_invisible
 from handspan.gateway.agui.request import AguiRequest
 from handspan.gateway.http.refusals import Refusal
@@ -37,7 +38,7 @@ async def open_questions(request: AguiRequest, session: str) -> list[Question]:
     return [question for question in found if can_be_told(question)]
 
 
-def as_interrupt(question: Question, told: Collection[str]) -> Interrupt:
+def as_interrupt(question: Question, who: Principal, told: Collection[str]) -> Interrupt:
     """Return the question in the words of AG-UI. `told`: the ids of calls that the client knows."""
     is_told, action = question.call_id in told, question.action
     metadata: JsonObject = {"kind": question.kind, "tool": question.tool}
@@ -48,24 +49,24 @@ def as_interrupt(question: Question, told: Collection[str]) -> Interrupt:
         _REASONS.get(question.kind, "confirmation") if is_told or question.kind == "input" else "confirmation",
         strip_invisible(f"{question.tool}: {question.subject}" if question.subject else question.tool),
         tool_call_id=question.call_id if is_told else UNSET,
-        response_schema=_response_schema(question),
+        response_schema=_response_schema(question, who),
         expires_at=moment(time.time() + question.expires_in),
         metadata=metadata,
     )
 
 
-def _response_schema(question: Question) -> JsonObject:
+def _response_schema(question: Question, who: Principal) -> JsonObject:
     if question.schema is not None:
         return question.schema
     properties: JsonObject = {**_YES_OR_NO}
-    if question.kind in ("approval", "permission"):
+    if question.kind in FIRST_KINDS and not who.agents:
         properties["always"] = _ALWAYS
     if question.kind == "approval":
         properties["editedArgs"] = question.parameters or {"type": "object"}
     return {"type": "object", "properties": properties, "required": ["approved"]}
 
 
-def read_answers(open_ones: Sequence[Question], resume: Sequence[ResumeEntry]) -> dict[str, Answer]:
+def read_answers(open_ones: Sequence[Question], who: Principal, resume: Sequence[ResumeEntry]) -> dict[str, Answer]:
     """Return the answers by the ids of their questions. An entry counts only for a question that is open.
 
     Raises `Refusal` when one is not open, and `InvalidAnswer` when a payload does not fit.
@@ -77,6 +78,8 @@ def read_answers(open_ones: Sequence[Question], resume: Sequence[ResumeEntry]) -
         if question is not None:
             answers[question.id] = _read_answer(question, entry)
             check_answer(question, answers[question.id])
+            if answers[question.id].always and who.agents:  # a rule is for all agents of the owner (SPEC F1)
+                raise InvalidAnswer("A token that is bound to an agent can answer this once: leave 'always' out.")
         elif entry.status == "resolved":
             text = f"The question {entry.interrupt_id[:80]!r} is not open: it was answered, or its time is over."
             raise Refusal(409, "interrupt_not_open", f"{text} Go on with the status 'cancelled' for it.")

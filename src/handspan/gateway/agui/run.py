@@ -74,9 +74,7 @@ class AguiRun:
         self._session = self._chats.session_for(self._client, chat)
         self._thread = ClientThread(self._session, given.sent, persons_messages(chat.entries))
         page = page_address(self._parts.settings.gateway, request.asgi)
-        self._teller = AguiTeller(
-            lines.put, given, self._thread, may_answer=person(self._client.who).may_answer, page=page
-        )
+        self._teller = AguiTeller(lines.put, given, self._thread, who=self._client.who, page=page)
         self.is_open = False
         """Whether the response has begun: from then on, an error is an event of the stream."""
         self._is_at_work = self._is_left = False
@@ -131,7 +129,7 @@ class AguiRun:
         if self._is_at_work:
             return self._teller
         questions = await open_questions(self._request, place.session) if self._given.resume else []
-        answers = read_answers(questions, self._given.resume or ())
+        answers = read_answers(questions, self._client.who, self._given.resume or ())
         messages = await self._chats.look(self._client, place.session) if place.resumes else ()
         session = self._parts.sessions.find(place.session, self._client.owner)
         self._is_at_work = True

@@ -11,6 +11,8 @@ from handspan.agent.turn_events import AnsweredBefore, QuestionOver, SessionEven
 from handspan.core import events
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, Message, Usage
+from handspan.core.principals import Principal
+from handspan.core.question_rights import person
 from handspan.core.questions import Question
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.agui.client_thread import ClientThread, calls_in, reply_id, result_id
@@ -32,14 +34,14 @@ class AguiTeller:
         given: RunInput,
         thread: ClientThread,
         *,
-        may_answer: Callable[[Question], bool],
+        who: Principal,
         page: str = "",
     ) -> None:
-        """`put` takes one event, without the empty line after it. `may_answer`: whether the client may answer.
+        """`put` takes one event, without the empty line after it. `who`: the client.
 
         `page`: where other people can answer.
         """
-        self._put, self._given, self._thread, self._may_answer, self._page = put, given, thread, may_answer, page
+        self._put, self._given, self._thread, self._who, self._page = put, given, thread, who, page
         self._own = {tool.name: tool.name for tool in given.tools or ()}
         """The client's own names of its tools, by their names for models."""
         self._conversation: Conversation | None = None
@@ -141,7 +143,7 @@ class AguiTeller:
         self._close()
         self._write(wire.Snapshot(self._thread.render(messages, self._own_name)))
         self._note_shown(messages)
-        self._finish(wire.InterruptOutcome([as_interrupt(question, self._calls) for question in questions]))
+        self._finish(wire.InterruptOutcome([as_interrupt(question, self._who, self._calls) for question in questions]))
 
     def fail(self, refusal: Refusal) -> None:
         """End the stream with an error."""
@@ -246,7 +248,7 @@ class AguiTeller:
     # Questions.
 
     def _note_question(self, question: Question) -> None:
-        if can_be_told(question) and self._may_answer(question):
+        if can_be_told(question) and person(self._who).may_answer(question):
             self._asking[question.call_id] = question.id
         else:  # another person or a device is asked: the stream stays open
             self._tell_more("question", {"text": question_line(question, self._page)})
