@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from handspan.config.settings import AgentSettings, Settings
 from handspan.core.agents import GENERAL, Agent
+from handspan.core.children import ASK_AGENT
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.principals import OPERATOR
@@ -53,13 +54,31 @@ class Agents:
         return [self._find_known(name, stored) for name in (GENERAL.name, *sorted(names))]
 
     async def find(self, name: str | None = None, *, owner: str = _OWNER) -> KnownAgent:
-        """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
+        """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none.
+
+        Its `may_ask` has the names of agents that exist now, in place of globs.
+        """
+        known = await self._find(name, owner=owner)
+        if not known.agent.may_ask:
+            return known
+        names = [one.agent.name for one in await self.all(owner=owner)]
+        others = tuple(each for each in names if each != known.agent.name and matches_any(known.agent.may_ask, each))
+        return structs.replace(known, agent=structs.replace(known.agent, may_ask=others))
+
+    async def _find(self, name: str | None, *, owner: str) -> KnownAgent:
+        """Return the agent as it was written."""
         wanted = name or self._settings.default_agent
         if self._is_of_settings(wanted):
             return KnownAgent(self.of_settings(wanted), is_of_settings=True)
         if (stored := await self._book.find(wanted, owner=owner)) is not None:
             return KnownAgent(stored, is_of_settings=False)
         raise _unknown(name, wanted, [one.agent.name for one in await self.all(owner=owner)])
+
+    async def describe(self, names: tuple[str, ...], owner: str) -> str:
+        """Return the lines in which a model reads of these agents, which it may ask (SPEC J5)."""
+        known = [one.agent for one in await self.all(owner=owner) if one.agent.name in names]
+        lines = [f"- {one.name}: {one.description}" if one.description else f"- {one.name}" for one in known]
+        return "\n".join([f"Agents that you can give a task with {ASK_AGENT}:", *lines])
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
         """Store a new agent. Its name must be free."""
@@ -68,7 +87,7 @@ class Agents:
 
     async def clone(self, name: str, new_name: str, *, owner: str = _OWNER) -> Agent:
         """Store a copy of any agent, even of one of the settings, under another name. Return the copy."""
-        copy = structs.replace((await self.find(name, owner=owner)).agent, name=new_name)
+        copy = structs.replace((await self._find(name, owner=owner)).agent, name=new_name)
         await self.create(copy, owner=owner)
         return copy
 

@@ -1,8 +1,8 @@
 """Loads conversations: an agent with its skills, its model and its messages (SPEC A1, A3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from msgspec import structs
@@ -16,6 +16,7 @@ from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
 from handspan.core.agents import Agent, SkillTools, agent_in_session
+from handspan.core.children import ASK_AGENT
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
@@ -30,6 +31,8 @@ from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
 from handspan.skills.skills import Skills, build_instructions, tools_of_skills
 from handspan.skills.use_skill import UseSkill, skills_switched_on
+
+DescribeAgents: TypeAlias = Callable[[tuple[str, ...], str], Awaitable[str]]
 
 
 class ActiveSkills(NamedTuple):
@@ -54,11 +57,15 @@ class ConversationLoader:
         skills: Skills,
         instructions: DefaultInstructions,
         compactor: Compactor,
+        describe_agents: DescribeAgents,
         images_of: Callable[[str], ImageReader] | None = None,
         budgets: Budgets | None = None,
     ) -> None:
+        """`describe_agents` returns what a model reads of the agents with these names, which it may ask."""
         self._store = store
+        self._describe_agents = describe_agents
         self.contexts = store.contexts
+        self.ledger = store.ledger
         self.compactor = compactor
         self._budgets = budgets
         self._registry = registry
@@ -149,7 +156,10 @@ class ConversationLoader:
             await self._skills.refresh()
             now = datetime.now().astimezone()
             agent, box = conversation.agent, conversation.caller.box
-            conversation.prepare(await self._instructions.write(agent, box, now), now.date())
+            text = await self._instructions.write(agent, box, now)
+            if agent.may_ask and box.find(ASK_AGENT) is not None:
+                text = f"{text}\n\n{await self._describe_agents(agent.may_ask, conversation.owner)}".lstrip()
+            conversation.prepare(text, now.date())
             self._act_with(conversation, conversation.skills)
         return conversation
 

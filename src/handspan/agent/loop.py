@@ -175,12 +175,16 @@ class Loop:
             results = [await self._stored_result(conversation, call) for call in last.calls]
             await conversation.append(ResultsMessage(tuple(results)))
 
-    async def give_up(self, conversation: Conversation) -> None:
-        """End the calls that a page did not answer, and close the round (graph.md 4.8).
+    async def give_up(self, conversation: Conversation, *, all_calls: bool = False) -> None:
+        """End the calls that a page did not answer, and close the round (graph.md 4.8). `all_calls`: end any call.
 
         Raises `ToolError` (`busy`) when a call waits for a person or a device: that call still gets its result.
         """
         waiting = await self._open_records(conversation)
+        if all_calls:
+            for record in waiting:
+                await self._engine.cancel(record.id)
+            waiting = []
         others = [record.name for record in waiting if not _is_for_page(record)]
         if others:
             raise ToolError("busy", f"The session waits for the outcome of {', '.join(others)}: say it again later.")
@@ -193,7 +197,7 @@ class Loop:
         for record in records:
             if record.state == "pending" and _is_for_page(record):
                 await self._engine.settle(record.id, _NEVER_RAN)
-            elif record.state == "accepted":
+            elif record.state == "accepted" or record.tool.answered_by == "agent":
                 await self._engine.cancel(record.id)
 
     async def _open_records(self, conversation: Conversation) -> list[CallRecord]:
@@ -352,6 +356,8 @@ class Loop:
             result: ToolResult | Pending = await self._engine.refuse(wanted, caller, refused[call.id])
         else:
             result = await self._engine.call(wanted, caller)
+        if isinstance(result, Pending) and entry is not None and entry.facts.answered_by == "agent":
+            result = await self._engine.result(call.id) or result  # the other agent works in this process
         if isinstance(result, Pending):
             return result
         took = time.monotonic() - began

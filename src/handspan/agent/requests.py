@@ -263,6 +263,8 @@ class GiveUpRequest(Struct, frozen=True):
     who: Principal
     expired: bool = False
     """Whether to end it only if none of its calls is open any more."""
+    all_calls: bool = False
+    """Whether to end it whatever its calls wait for."""
 
     add_for_turn: ClassVar[None] = None
     checks_first: ClassVar[bool] = True
@@ -280,7 +282,7 @@ class GiveUpRequest(Struct, frozen=True):
             if not (await stored.can_go_on() if self.expired else stored.waits):
                 return NOTHING_TO_DO
             turn.begin(stored.conversation)
-            await stored.give_up(GIVEN_UP)
+            await stored.give_up(GIVEN_UP, all_calls=self.all_calls)
             return GIVEN_UP
 
 

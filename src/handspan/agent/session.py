@@ -36,6 +36,7 @@ from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn
 from handspan.agent.turn_events import find_answer
 from handspan.core.bus import AbortRequested
+from handspan.core.children import asking_call
 from handspan.core.errors import TakenOver, ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, UserMessage
@@ -165,13 +166,13 @@ class Session:
         if not any(turn.request == request for turn in self.turns):
             self._add(request)
 
-    def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
+    def give_up(self, who: Principal, *, expired: bool = False, all_calls: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when no turn waits.
 
-        `expired`: only if none of the turn's calls is open when this request runs (graph.md 5.5). The handle's end
-        raises a `ToolError`.
+        `expired`: only if none of the turn's calls is open when this request runs (graph.md 5.5). `all_calls`: also a
+        turn that waits for a person, a device or another agent. The handle's end raises a `ToolError`.
         """
-        return self._add(GiveUpRequest(who, expired))
+        return self._add(GiveUpRequest(who, expired, all_calls))
 
     def undo(self, who: Principal) -> Handle:
         """Remove the person's last message and all that follows it; the end is `NOTHING_TO_DO`.
@@ -221,6 +222,8 @@ class Session:
     def stop_turns(self) -> None:
         """Cancel the step of the running turn, because the gateway stops: see `Turn.stop`."""
         for turn in self.turns[:1]:
+            if asking_call(self.id):  # no person says it again: the next process goes on with it
+                turn.hand_over()
             turn.stop()
 
     def listen(self, listener: Listener) -> Callable[[], None]:

@@ -7,11 +7,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct, structs
 
 from handspan.agent.agents import Agents
+from handspan.agent.askers import Askers
 from handspan.agent.compaction.compactor import ContextParts
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
@@ -21,10 +23,11 @@ from handspan.agent.session import Session
 from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.agent.unstored import UnstoredSessions, new_record
-from handspan.core.agents import Agent, agent_in_session
+from handspan.core.agents import Agent
 from handspan.core.bounded import BoundedDict
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.errors import ConfigError
+from handspan.core.children import asking_call
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import ContextUse, QuestionAsked, TurnEnd
 from handspan.core.nodes import Nodes
 from handspan.core.principals import Principal
@@ -102,6 +105,7 @@ class Sessions:
         self._loaded: BoundedDict[str, LoadedConversation] = BoundedDict(limit, self._on_unloaded)
         """The conversations that are loaded, by their sessions; the session used last is at the end."""
         self.loop = loader.loop
+        self.askers = Askers(agents, loader.ledger)
         self.stored_turns = StoredTurns(conversations, loader.contexts, loader.loop, nodes)
         self.nodes = nodes
         self.bus: Bus | None = nodes.bus
@@ -226,8 +230,23 @@ class Sessions:
         return session is not None and session.abort()
 
     async def abort_anywhere(self, session_id: str, owner: str) -> bool:
-        """Stop the session's turns, also on another node. Return False when there is no turn."""
-        return self.abort(session_id, owner) or await self.nodes.abort_turn(session_id, owner)
+        """Stop the session's turns, also on another node, or one that waits for an agent. Return False without one."""
+        if self.abort(session_id, owner) or await self.nodes.abort_turn(session_id, owner):
+            return True
+        with suppress(HandspanError):
+            return await self._end_waiting(session_id, owner)
+        return False
+
+    async def _end_waiting(self, session_id: str, owner: str) -> bool:
+        """End a turn that waits for another agent, or that works for one and waits. Return False without one."""
+        record = await self._conversations.find(session_id, owner=owner)
+        if record is None or record.state != "waiting":
+            return False
+        calls = await self._loader.ledger.open_calls(owner=owner, session=session_id)
+        if not asking_call(session_id) and all(call.tool.answered_by != "agent" for call in calls):
+            return False
+        giving_up = self.get(session_id, owner).give_up(Principal(owner), all_calls=True)
+        return (await giving_up.wait_for_end()).reason == "aborted"
 
     async def resume_turn(self, session_id: str, owner: str) -> None:
         """Resume a waiting turn if all its calls have their results. The session's listeners get its events.
@@ -318,13 +337,14 @@ class Sessions:
         Raises `SessionRefused`.
         """
         record = await self._opening.find(session.id, session.owner)
-        acting = agent_in_session(await self._opening.find_agent(agent, record, session.owner), session.id)
+        named = await self._opening.find_agent(agent, record, session.owner)
+        acting = await self.askers.act(named, session.id, session.owner)
         wanted = record or self.unstored.get(session.id) or new_record(session.id, session.owner, "", name, kind=kind)
         choice = await self._opening.model_of(wanted.model, acting)
         if record is None:
             self._loaded.pop(session.id, None)  # the session was deleted meanwhile
-            named = structs.replace(wanted, name=wanted.name or name)
-            record = await self._opening.make(session.id, session.owner, acting, named)
+            new = structs.replace(wanted, name=wanted.name or name)
+            record = await self._opening.make(session.id, session.owner, acting, new)
         elif name and not record.name:
             record = structs.replace(record, name=shorten(name, MAX_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
@@ -337,7 +357,8 @@ class Sessions:
         record = await self._opening.find(session.id, session.owner)
         if record is None:
             return None
-        acting = agent_in_session(await self._opening.find_agent("", record, session.owner), session.id)
+        named = await self._opening.find_agent("", record, session.owner)
+        acting = await self.askers.act(named, session.id, session.owner)
         return await self._load(session, record, acting, await self._opening.model_of(record.model, acting), who=who)
 
     async def _load(

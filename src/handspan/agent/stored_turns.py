@@ -116,9 +116,12 @@ class StoredTurn:
         """Make what the model sees shorter. `keep`: what the person wants to be in the summary."""
         await self._loop.compact(self.conversation, keep, emit)
 
-    async def give_up(self, ended: Ended | None = None) -> None:
-        """End the calls that a page did not answer. `ended`: how the turn ends, if no message follows."""
-        await self._loop.give_up(self.conversation)
+    async def give_up(self, ended: Ended | None = None, *, all_calls: bool = False) -> None:
+        """End the calls that a page did not answer. `ended`: how the turn ends, if no message follows.
+
+        `all_calls`: end all open calls, whatever they wait for.
+        """
+        await self._loop.give_up(self.conversation, all_calls=all_calls)
         self.waits, self.ended = False, ended
 
     def note_cancel(self) -> None:

@@ -107,6 +107,7 @@ def _lines(call: CallRecordView) -> Iterator[str]:
         "agent": call.agent,
         "model": f"{call.model}, in place of {call.in_place_of}: {call.reason}" if call.in_place_of else call.model,
         "session": call.session,
+        "asked by call": call.parent,
         "status": call.status,
         "at": at,
         "took": f"{took}{f', and {waited} for a person' if waited else ''}",

@@ -30,7 +30,11 @@ _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes
 
 @click.group("sessions", cls=RequestGroup)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
-@click.option("--kind", type=click.Choice(get_args(Kind)), help="Only chats, runs of pages, or single questions.")
+@click.option(
+    "--kind",
+    type=click.Choice(get_args(Kind)),
+    help="Only chats, runs of pages, single questions, or what agents asked each other.",
+)
 @click.option("--pinned", is_flag=True, help="Only pinned ones.")
 @click.option("--archived", is_flag=True, help="Those in the archive; without it, those that are not.")
 def command(limit: int, kind: str | None, pinned: bool, archived: bool) -> None:

@@ -129,6 +129,8 @@ class AgentSettings(Struct, frozen=True):
     limits: AgentLimits = AgentLimits()
     budget: BudgetLimits = BudgetLimits()
     """How many US dollars its models may cost: `{ day = 1, month = 10 }` (SPEC L5)."""
+    may_ask: tuple[NotEmpty, ...] = ()
+    """Names or globs of the agents that it may ask by the tool `ask_agent`; `["*"]`: all others (SPEC J5)."""
 
 
 class ChannelSettings(Struct, frozen=True):

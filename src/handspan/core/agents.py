@@ -54,6 +54,15 @@ class Agent(Struct, frozen=True):
     """How much its models may cost (SPEC L5). Only settings and programs set it."""
     then: tuple[str, ...] | None = None
     """Models that answer while its model can't; None: those that the settings give to that one (SPEC L6)."""
+    may_ask: tuple[str, ...] = ()
+    """Names and globs of the agents that it may ask (SPEC J5). Only settings and programs set it."""
+    asker_modes: tuple[Mode, ...] = ()
+    """The modes of the agents for which it works; the strictest mode counts. Set only while it works for others."""
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Every mode that holds for its calls: a call that one of them refuses is refused, and likewise with asking."""
+        return (self.mode, *self.asker_modes)
 
 
 GENERAL = Agent()

@@ -18,8 +18,9 @@ CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 """How a call ended, or `open`; `error` stands for every code."""
 
 
-SessionKind: TypeAlias = Literal["chat", "run", "one_shot"]
-"""Where a session comes from: a person's chat, the run of a page (graph API), or one question with its answer."""
+SessionKind: TypeAlias = Literal["chat", "run", "one_shot", "child"]
+"""Where a session comes from: a person's chat, the run of a page (graph API), one question with its answer, or the
+call of an agent that asked another one."""
 
 
 class SessionFilter(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The one answer to one call: success or failure, never both, never neither (SPEC X)."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -62,6 +62,8 @@ class Pending(Struct, frozen=True):
 
     expires_in: float | None = None
     """Seconds until the call ends without an outcome; None: the part that settles it decides."""
+    begin: Callable[[], None] | None = None
+    """Is called once the ledger has the call as pending: begins the work that leads to the outcome. Never blocks."""
 
 
 def envelope(result: ToolResult) -> JsonObject:

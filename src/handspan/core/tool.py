@@ -23,9 +23,9 @@ SEARCH_TOOLS: Final = "search_tools"
 Placement: TypeAlias = Literal["loop", "thread", "process"]
 """Where a tool's code runs: on the event loop, on a worker thread, or in a worker process of its own."""
 
-AnsweredBy: TypeAlias = Literal["tool", "connection", "request"]
-"""Where the outcome of a call comes from: the tool's own code; a client's connection, which may come back; or another
-request of the client that made the call, which may never come."""
+AnsweredBy: TypeAlias = Literal["tool", "connection", "request", "agent"]
+"""Where the outcome of a call comes from: the tool's own code; a client's connection, which may come back; another
+request of the client that made the call, which may never come; or the turn of another agent, in its own session."""
 
 
 class Annotations(Struct, frozen=True):

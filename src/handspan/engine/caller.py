@@ -48,6 +48,9 @@ def find_tool(name: str, caller: Caller) -> Entry:
     entry = caller.box.find(name)
     if entry is None:
         raise caller.box.refusal(name)
+    if entry.suspends and entry.facts.answered_by == "agent" and not caller.is_turn:
+        text = f"Tool {name!r} works only in a turn, which can wait for another agent: say to an agent what to ask."
+        raise ToolError("tool_not_available", text)
     return entry
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from msgspec import UnsetType, structs
+from msgspec import UNSET, UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
@@ -233,6 +233,8 @@ class Engine:
         if isinstance(found, CallAtWork) and (found.state == "started" or found.early is not None):
             return self._pending.keep_early(found, encode_result(outcome))
         if found is None or found.state != "pending":
+            if found is not None and found.state == "done":  # by another process, or as too late: tell who waits here
+                self._pending.finish(call_id, found.result)
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
         # Another process may have begun the call: only the ledger's clock is the same in both.
@@ -254,6 +256,19 @@ class Engine:
             await self._results.refuse(structs.replace(found), self._cancellation(found.name))
         elif found is not None:
             await self.settle(call_id, self._cancellation(found.name))
+
+    def is_awaited(self, call_id: str) -> bool:
+        """Whether a caller of this process waits in `result` for the outcome of this call."""
+        return self._pending.is_awaited(call_id)
+
+    def look_again(self, call_id: str) -> None:
+        """Let `result` find the outcome of a call in the ledger: another process has settled or ended the call."""
+        self._pending.finish(call_id, UNSET)
+
+    async def prolong(self, record: CallRecord, seconds: float) -> None:
+        """Let a pending call expire after so many seconds from now."""
+        self._pending.prolong(record.id, seconds)
+        await self._ledger.suspend(structs.replace(record, expires_at=self._ledger.now() + seconds))
 
     def can_hand_over(self, call_id: str) -> bool:
         """Whether a call that asks a person now can wait for the answer without this process."""
@@ -316,6 +331,8 @@ class Engine:
             except BaseException:  # the caller was cancelled: the call ends, too
                 self._pending.keep_early(record, self._cancellation(record.name))
                 raise
+            if pending.begin is not None and record.early is None:
+                pending.begin()
         return record.early or pending
 
     def _cancellation(self, name: str) -> Failure:

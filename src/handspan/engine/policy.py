@@ -45,11 +45,13 @@ class ModePolicy:
 
     def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict:
         """Return whether to allow, deny or ask."""
-        mode = who.agent.mode
-        if mode == "automatic":
+        agent = who.agent
+        if agent.mode == "automatic" and not agent.asker_modes:
             return ALLOW
-        if mode_refuses(mode, spec.annotations):
-            return Deny(f"This call of {spec.name!r} may change things, and the agent {who.agent.name!r} is read-only.")
-        if mode_asks(mode, spec.annotations):
-            return Ask(f"The agent {who.agent.name!r} asks before it uses {spec.name!r} (mode {mode!r}).")
-        return ALLOW
+        if any(mode_refuses(mode, spec.annotations) for mode in agent.modes):
+            by = "is" if agent.mode == "read_only" else "works for one that is"
+            return Deny(f"This call of {spec.name!r} may change things, and the agent {agent.name!r} {by} read-only.")
+        asking = next((mode for mode in agent.modes if mode_asks(mode, spec.annotations)), None)
+        if asking is None:
+            return ALLOW
+        return Ask(f"The agent {agent.name!r} asks before it uses {spec.name!r} (mode {asking!r}).")

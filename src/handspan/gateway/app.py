@@ -143,6 +143,7 @@ class App:
             self.skills,
             instructions=DefaultInstructions(settings.workspace, self.describe_shell),
             compactor=Compactor(self.store, lambda: self.settings, self.choices.choose),
+            describe_agents=self.agents.describe,
             images_of=partial(OwnerImages, self.artifacts, self.media),
             budgets=self.budgets,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import structs
 
+from handspan.agent.children import Children
 from handspan.agent.sessions import Sessions
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
@@ -80,7 +81,8 @@ def compose(
     auth = Auth(settings, store.tokens, nodes)
     models = DefaultModel(app, model, is_inside=is_inside)
     sessions = Sessions(store.conversations, app.loader, app.agents, models.find, nodes=nodes)
-    resumable = ResumableCalls(store, app.engine, app.loader, app.agents, sessions=sessions)
+    children = Children(store, app.engine, app.agents, sessions, registry=app.registry)
+    resumable = ResumableCalls(store, app.engine, app.loader, app.agents, sessions=sessions, children=children)
     resume, workspace = sessions.resume_turn, settings.workspace
     unfinished = UnfinishedCalls(app.engine, store, questions, app.artifacts, workspace=workspace, resume_turn=resume)
     limits = msgspec.convert(structs.asdict(gateway.limits), WireLimits)

@@ -118,13 +118,19 @@ class ToolSelection:
         # R4: a tool that can't be called is not listed
         if self.refuses(entry) or not self.names(entry) or self.hides(entry) or self.find_disabling(entry) is not None:
             return False
-        if entry.missing:
+        if entry.missing or self.asks_none(entry):
             return False
         return entry.change is None or not entry.change.blocks
 
     def refuses(self, entry: Entry) -> bool:
         """Whether the agent's mode refuses every call of this tool."""
-        return entry.is_read_only is None and mode_refuses(self.agent.mode, entry.spec.annotations)
+        if entry.is_read_only is not None:
+            return False
+        return any(mode_refuses(mode, entry.spec.annotations) for mode in self.agent.modes)
+
+    def asks_none(self, entry: Entry) -> bool:
+        """Whether this tool asks another agent, and there is none that this agent may ask (SPEC J5)."""
+        return entry.facts.answered_by == "agent" and not self.agent.may_ask
 
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
@@ -174,6 +180,8 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
         return ToolError("tool_not_available", f"{text} {entry.missing}.")
     if entry.change is not None and entry.change.blocks:
         return ToolError("tool_not_available", f"{text} {_describe_change(entry)}.")
+    if selection.asks_none(entry):
+        return ToolError("tool_not_available", f"{text} the agent {agent!r} may ask no other agent.")
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
 
 
@@ -242,6 +250,8 @@ def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reas
     """Yield the reasons for a tool that misses something, or that is internal, new or changed."""
     if entry.missing:
         yield Reason(ok=False, text=f"It can't be used yet: {entry.missing}.")
+    if entry.facts.answered_by == "agent":
+        yield _asking_reason(selection)
     if entry.internal and selection.hides(entry):
         yield Reason(ok=False, text=f"I{_HIDDEN[1:]}.")
     elif entry.internal:
@@ -250,6 +260,14 @@ def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reas
         yield Reason(ok=True, text="It is new: a person is asked before its first call.")
     elif entry.change is not None:
         yield Reason(not entry.change.blocks, f"I{_describe_change(entry)[1:]}.")
+
+
+def _asking_reason(selection: ToolSelection) -> Reason:
+    agent = selection.agent
+    if agent.may_ask:
+        return Reason(ok=True, text=f"In a turn, the agent {agent.name!r} may ask {_quote_all(agent.may_ask)}.")
+    setting = f"agents.{agent.name}.may_ask"
+    return Reason(ok=False, text=f"The agent may ask no other agent: {setting} names none, or none that exists.")
 
 
 def _describe_change(entry: Entry) -> str:

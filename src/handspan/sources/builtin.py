@@ -9,6 +9,7 @@ from msgspec import structs
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.config.tool_settings import ToolSettings, WebSearchSettings
+from handspan.core.children import ASK_AGENT
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.principals import BUILTIN
@@ -36,7 +37,7 @@ from handspan.tools.workspace import Workspace
 if TYPE_CHECKING:
     from handspan.net.forward_proxy import ForwardProxy
 
-_NOT_ALWAYS_HERE: Final = ("use_skill", SEARCH_TOOLS)
+_NOT_ALWAYS_HERE: Final = ("use_skill", ASK_AGENT, SEARCH_TOOLS)
 """Built-in tools that another part registers, or that exist only with a setting."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from handspan.agent.agents import Agents, KnownAgent
+from handspan.agent.children import Children
 from handspan.agent.session import Session
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn_events import SessionEvent
@@ -140,7 +141,8 @@ class SessionKit:
         """The names of the models that were asked for."""
         loader, agents, kept = self.app.loader, self.app.agents, self.store.conversations
         self.sessions = Sessions(kept, loader, agents, self.choose_model, nodes, wait_seconds)
-        self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions)
+        children = Children(self.store, self.app.engine, agents, self.sessions, self.app.registry)
+        self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions, children)
         self.runs: list[str] = []
         self.reached = asyncio.Event()
         self.may_end = asyncio.Event()

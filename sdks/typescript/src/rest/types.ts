@@ -67,6 +67,7 @@ export interface AgentView {
   nodes: string[] | null;
   limits: AgentLimits;
   budget: BudgetLimits;
+  may_ask: string[];
   kept: 'built_in' | 'settings' | 'store';
   tool_count: number;
 }
@@ -200,6 +201,7 @@ export interface CallRecordView {
   origin: string;
   version: string;
   session: string;
+  parent: string;
   agent: string;
   state: 'accepted' | 'done' | 'pending' | 'started';
   status: string;
@@ -241,7 +243,7 @@ export interface CallWaits {
 export interface ChangedSession {
   session_id: string;
   name: string;
-  kind: 'chat' | 'one_shot' | 'run';
+  kind: 'chat' | 'child' | 'one_shot' | 'run';
   pinned: boolean;
   archived: boolean;
   model: string;
@@ -544,6 +546,7 @@ export interface ListedCall {
   origin: string;
   version: string;
   session: string;
+  parent: string;
   agent: string;
   state: 'accepted' | 'done' | 'pending' | 'started';
   status: string;
@@ -1110,9 +1113,10 @@ export interface SessionView {
   last_activity: string;
   message_count: number;
   state: string;
-  kind: 'chat' | 'one_shot' | 'run';
+  kind: 'chat' | 'child' | 'one_shot' | 'run';
   name?: string | undefined;
   persona?: string | undefined;
+  parent?: string | undefined;
   pinned?: boolean | undefined;
   archived?: boolean | undefined;
   model?: string | undefined;

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from msgspec import structs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.core.agents import Agent
@@ -120,7 +121,7 @@ class McpDoor:
         except ConfigError as error:
             raise Refusal(404, "not_found", str(error)) from None
         check_agent(admitted.who, agent.name)
-        return agent
+        return structs.replace(agent, may_ask=())  # a call that comes by MCP can't wait for another agent
 
 
 @lru_cache(_KEPT_OWNERS)

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import UnsetType, structs
 
 from handspan.core.calls import AskingModel, CallRecord
+from handspan.core.children import asking_call
 from handspan.core.records import CallFilter
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Json, strip_invisible
@@ -151,6 +152,7 @@ def _render_listed(record: CallRecord) -> wire.ListedCall:
         str(record.tool.origin or ""),
         record.tool.version,
         session=record.session,
+        parent=asking_call(record.session),
         agent=record.agent,
         state=record.state or "done",
         status=_status(record),

@@ -7,6 +7,7 @@ from typing import Final, get_args
 from msgspec import UNSET, UnsetType, structs
 
 from handspan.agent.turn_events import SessionEvent
+from handspan.core.children import asking_call
 from handspan.core.errors import SessionDeleted, ToolError
 from handspan.core.events import Compacted
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, Thinking, UserMessage
@@ -315,6 +316,7 @@ def _render_session(one: SessionRecord) -> wire.SessionView:
         kind=one.kind,
         name=one.name,
         persona=one.agent,
+        parent=asking_call(one.id),
         pinned=one.pinned,
         archived=one.archived,
         model=one.model,

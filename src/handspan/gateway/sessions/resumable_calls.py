@@ -8,6 +8,7 @@ import logging
 from msgspec import structs
 
 from handspan.agent.agents import Agents
+from handspan.agent.children import Children
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.sessions import Sessions
 from handspan.core.agents import Agent, SkillTools
@@ -34,7 +35,13 @@ class ResumableCalls:
     """
 
     def __init__(
-        self, store: Store, engine: Engine, loader: ConversationLoader, agents: Agents, sessions: Sessions
+        self,
+        store: Store,
+        engine: Engine,
+        loader: ConversationLoader,
+        agents: Agents,
+        sessions: Sessions,
+        children: Children,
     ) -> None:
         self._nodes = sessions.nodes
         self._store = store
@@ -42,6 +49,7 @@ class ResumableCalls:
         self._loader = loader
         self._agents = agents
         self._sessions = sessions
+        self._children = children
 
     def end_expired(self, call_id: str) -> None:
         """Resume the turn of a call that has expired."""
@@ -63,6 +71,8 @@ class ResumableCalls:
             record = await self._store.ledger.find(call_id)
             if record is not None and record.state == "accepted" and not await self._is_asked(record):
                 self._sessions.tasks.start(self._resume(call_id))
+            elif record is not None and record.tool.answered_by == "agent":
+                self._children.begin(call_id)
 
     async def expire(self) -> None:
         """End expired calls and resume their turns. The gateway calls this regularly."""
@@ -87,6 +97,8 @@ class ResumableCalls:
         record = await self._store.ledger.find(call_id)
         if record is None or not record.session:
             return
+        if record.tool.answered_by == "agent":
+            await self._children.end_expired(record)
         if record.tool.answered_by == "request":
             await self._end_run(record)
         else:
@@ -111,6 +123,7 @@ class ResumableCalls:
             agent = (await self._agents.find(record.agent, owner=record.owner)).agent
         except ConfigError:
             agent = Agent(record.agent, tools=())
+        agent = await self._sessions.askers.act(agent, record.session, record.owner)
 
         def report(value: Json) -> None:
             session = self._sessions.find(record.session, record.owner)

@@ -28,6 +28,8 @@ class AgentView(Struct, frozen=True):
     nodes: tuple[str, ...] | None
     limits: AgentLimits
     budget: BudgetLimits
+    may_ask: tuple[str, ...]
+    """The agents that it may ask; in a list, and as written: also globs."""
     kept: KeptWhere
     """Where it is stored. An agent of the settings is changed there."""
     tool_count: int

@@ -137,6 +137,8 @@ class ListedCall(Struct, frozen=True):
     """As `device(phone)`. Empty: there was no such tool."""
     version: str
     session: str
+    parent: str
+    """The call for which its agent works; empty: none, it works for a person."""
     agent: str
     state: CallState
     status: str

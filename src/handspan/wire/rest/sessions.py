@@ -12,12 +12,17 @@ _LONGEST_NAME: Final = 200
 ModelName: TypeAlias = Annotated[str, Meta(max_length=200)]
 
 
-Kind: TypeAlias = Literal["chat", "run", "one_shot"]
+NewKind: TypeAlias = Literal["chat", "run", "one_shot"]
 """A person's chat, the run of a page, or one question with its answer."""
-_KINDS: Final = "(chat|run|one_shot)"
+Kind: TypeAlias = Literal[NewKind, "child"]
+"""Also: what an agent does for another one that asked it."""
+_KINDS: Final = "(chat|run|one_shot|child)"
 Kinds: TypeAlias = Annotated[
     str,
-    Meta(pattern=rf"^({_KINDS}(,{_KINDS})*)?$", description="Only of these kinds: chat, run, one_shot; with commas."),
+    Meta(
+        pattern=rf"^({_KINDS}(,{_KINDS})*)?$",
+        description="Only of these kinds: chat, run, one_shot, child; with commas.",
+    ),
 ]
 
 
@@ -58,6 +63,8 @@ class SessionView(Struct, frozen=True, omit_defaults=True):
     name: str = ""
     persona: str = ""
     """The agent."""
+    parent: str = ""
+    """The call by which another agent asked for it; empty: none did."""
     pinned: bool = False
     archived: bool = False
     model: str = ""
@@ -99,7 +106,7 @@ class NewSession(Struct, frozen=True):
     name: Annotated[str, Meta(max_length=_LONGEST_NAME)] = ""
     persona: Annotated[str, Meta(max_length=100)] = ""
     """The agent. Empty: the default one."""
-    kind: Kind = "chat"
+    kind: NewKind = "chat"
     model: ModelName = ""
     """The model for this session alone. Empty: that of its agent."""
 
@@ -238,7 +245,7 @@ class SessionUpdate(Struct, frozen=True):
     """What to change of a session. What is not named stays."""
 
     name: Annotated[str, Meta(pattern=SOMETHING, max_length=_LONGEST_NAME)] | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
+    kind: NewKind | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
     archived: bool | UnsetType = UNSET
     model: ModelName | UnsetType = UNSET
