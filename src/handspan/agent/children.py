@@ -145,7 +145,7 @@ class Children:
             self._engine.look_again(call.id)
         elif self._sessions.is_open:
             self._sessions.tasks.start(self._stop(call.id, call.owner))
-            if not self._engine.is_awaited(call.id):
+            if call.id not in self._sessions.loop.awaited:
                 self._sessions.tasks.start(self._sessions.resume_turn(call.session, call.owner))
 
     async def end_expired(self, record: CallRecord) -> None:

@@ -83,6 +83,8 @@ class Loop:
         self._engine = engine
         self._ledger = ledger
         self._images_of = images_of
+        self.awaited: set[str] = set()
+        """The calls for which turns of this process wait while another agent works."""
 
     @property
     def hands_over(self) -> bool:
@@ -357,7 +359,7 @@ class Loop:
         else:
             result = await self._engine.call(wanted, caller)
         if isinstance(result, Pending) and entry is not None and entry.facts.answered_by == "agent":
-            result = await self._engine.result(call.id) or result  # the other agent works in this process
+            result = await self._await_agent(call.id) or result
         if isinstance(result, Pending):
             return result
         took = time.monotonic() - began
@@ -370,6 +372,19 @@ class Loop:
                 outside_source(entry, stored.arguments, result) if is_same else _stored_source(stored, conversation)
             )
         return _finish(call, result, took, source, emit=emit)
+
+    async def _await_agent(self, call_id: str) -> ToolResult | None:
+        """Return the answer of the agent that this call asks. Return None if it works elsewhere, or waits there."""
+        self.awaited.add(call_id)
+        try:
+            return await self._engine.result(call_id)
+        finally:
+            self.awaited.discard(call_id)
+
+    def stop_waiting(self) -> None:
+        """Let no turn wait here for another agent: another node takes them over."""
+        for call_id in tuple(self.awaited):
+            self._engine.look_again(call_id)
 
     def _replay(
         self, conversation: Conversation, call: CallPart, record: CallRecord, emit: Emit

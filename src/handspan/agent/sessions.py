@@ -394,6 +394,7 @@ class Sessions:
         self.hands_over = True
         for session in self._sessions.values():
             session.hand_over_turns()
+        self.loop.stop_waiting()
 
     async def drain(self, seconds: float) -> None:
         """Begin no more turns, wait so many seconds for the running turns, then end those that are left.

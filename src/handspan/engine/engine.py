@@ -257,12 +257,8 @@ class Engine:
         elif found is not None:
             await self.settle(call_id, self._cancellation(found.name))
 
-    def is_awaited(self, call_id: str) -> bool:
-        """Whether a caller of this process waits in `result` for the outcome of this call."""
-        return self._pending.is_awaited(call_id)
-
     def look_again(self, call_id: str) -> None:
-        """Let `result` find the outcome of a call in the ledger: another process has settled or ended the call."""
+        """Let `result` return what the ledger has: another process has settled the call, or waits for it from now on."""
         self._pending.finish(call_id, UNSET)
 
     async def prolong(self, record: CallRecord, seconds: float) -> None:

@@ -68,8 +68,6 @@ class PendingCalls:
         self._waiting: dict[str, tuple[asyncio.Future[ToolResult | None], asyncio.TimerHandle | None]] = {}
         """For each call: the future of its result, and the timer of its expiry."""
         self._expiring = Tasks()
-        self._awaited: set[str] = set()
-        """The calls for whose results a caller waits in `result`."""
 
     def add(self, call_id: str, pending: Pending) -> None:
         """Let this call wait until its outcome comes or it expires."""
@@ -88,10 +86,6 @@ class PendingCalls:
             self._waiting[record.id] = (asyncio.get_running_loop().create_future(), None)
         return Pending()
 
-    def is_awaited(self, call_id: str) -> bool:
-        """Whether a caller waits in `result` for this call."""
-        return call_id in self._awaited
-
     def prolong(self, call_id: str, seconds: float) -> None:
         """Let this call expire after so many seconds from now, if it waits in this process."""
         outcome, timer = self._waiting.get(call_id, (None, None))
@@ -104,13 +98,7 @@ class PendingCalls:
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of this call. Return None when the call does not wait in this process."""
         waiting = self._waiting.get(call_id)
-        if waiting is None:
-            return None
-        self._awaited.add(call_id)
-        try:
-            return await asyncio.shield(waiting[0])
-        finally:
-            self._awaited.discard(call_id)
+        return None if waiting is None else await asyncio.shield(waiting[0])
 
     def finish(self, call_id: str, result: ToolResult | UnsetType) -> None:
         """Give the result to every caller of `result`: they get None when the ledger could not store the result."""
