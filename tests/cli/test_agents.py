@@ -163,7 +163,7 @@ def test_tools_are_chosen_ticked_and_unticked(run: Shell) -> None:
     run("agents", "edit", "x", "--all-tools", "--deny", "web_*, exec_shell")
     assert set(boxes(run, "x")) - ticks(run, "x") == {"web_fetch", "web_search", "exec_shell"}
     run("agents", "edit", "x", "--deny", "")
-    assert len(ticks(run, "x")) == 19
+    assert len(ticks(run, "x")) == 20
 
 
 def test_only_what_is_said_changes(run: Shell) -> None:

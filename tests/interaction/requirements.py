@@ -633,6 +633,25 @@ REQUIREMENTS: Final = {
             "gateway/rest/test_sessions.py::test_a_search_takes_any_words_and_says_where_they_are",
         ),
     ),
+    "J5": Requirement(
+        "An agent asks another one in a child session; the call waits, also over a crash and at another node.",
+        (
+            "gateway/sessions/test_children.py::"
+            "test_the_answer_of_the_other_agent_is_the_result_and_its_calls_are_in_the_journal",
+            "gateway/sessions/test_children.py::test_several_agents_work_at_the_same_time_and_no_more_than_so_many",
+            "gateway/sessions/test_children.py::test_only_agents_that_exist_and_that_the_settings_name_can_be_asked",
+            "gateway/sessions/test_children.py::test_agents_that_ask_in_a_circle_end_at_the_third",
+            "gateway/sessions/test_children.py::test_an_agent_never_has_a_wider_mode_than_the_one_who_asks",
+            "gateway/sessions/test_children.py::test_to_stop_the_asker_stops_all_agents_that_work_for_it",
+            "gateway/sessions/test_children.py::test_an_agent_that_is_too_slow_is_stopped",
+            "gateway/sessions/test_children.py::"
+            "test_a_question_of_the_other_agent_comes_to_the_chat_of_the_asker_and_its_time_does_not_count",
+            "gateway/sessions/test_children.py::"
+            "test_both_turns_go_on_after_a_stop_in_the_middle_of_the_other_agents_work",
+            "gateway/sessions/test_children_killed.py::test_both_agents_go_on_after_the_process_was_killed",
+            "nodes/test_children.py::test_the_answer_of_the_other_agent_comes_at_another_node",
+        ),
+    ),
     "K1": Requirement(
         "One process with SQLite needs nothing else; one address makes it a process on PostgreSQL.",
         (

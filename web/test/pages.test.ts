@@ -233,7 +233,7 @@ test('journal: of ten thousand calls only those in sight are drawn', async () =>
   expect(await rows.count()).toBeLessThan(60);
 });
 
-const noModel = { model: '', in_place_of: '', reason: '' };
+const noModel = { model: '', in_place_of: '', reason: '', parent: '' };
 
 function manyCalls(limit: number, after: string): CallPage {
   const first = Number(after || 0);

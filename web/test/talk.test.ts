@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { GrowingText } from '../src/parts/markdown-lexer.ts';
 import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
 
-const world = new World('--set', 'agents={"General": {}, "Careful": {"mode": "ask_always"}}');
+const world = new World('--set', 'agents={"General": {"may_ask": ["Careful"]}, "Careful": {"mode": "ask_always"}}');
 const PIXEL = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC',
   'base64',
@@ -274,4 +274,19 @@ test('a text that arrives in pieces is read as the whole text is', async () => {
     expect(raw).toEqual(new Lexer().lex(whole).map(({ type, raw: source }) => [type, source]));
     expect(blocks.links).toContain('example.com');
   }
+});
+
+test('what another agent does is folded into the call that asked it, with its question and a way to its chat', async () => {
+  const page = await world.open();
+  const task = 'call get_current_time\nthen\ncall list_directory\nthen\nAll is well.';
+  await say(page, `call ask_agent ${JSON.stringify({ agent: 'Careful', task })}\nthen\nIt says {results}`);
+  const asking = page.locator('.call').last();
+  await page.getByRole('dialog').getByRole('button', { name: 'Allow once' }).click(); // the other agent asks
+  await answered(page);
+  await expect.poll(() => asking.textContent()).toMatch(/ask_agent.*done/);
+  await asking.getByRole('button', { name: /ask_agent/ }).click();
+  await checkAccess(page);
+  await asking.getByRole('link', { name: 'What that agent does' }).click();
+  await expect.poll(() => lastReply(page).textContent()).toMatch(/All is well/);
+  expect(await page.locator('.call').count()).toBe(2);
 });

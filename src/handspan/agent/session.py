@@ -213,6 +213,10 @@ class Session:
             return True
         return any(stopped)
 
+    async def abort_waiting(self) -> bool:
+        """Stop a turn that waits for another agent, here or on another node. Return False when there is none."""
+        return await self._host.abort_anywhere(self.id, self.owner)
+
     def hand_over_turns(self) -> None:
         """Let other nodes take over the running turn, after its step."""
         self.listeners.watch()

@@ -258,7 +258,7 @@ class Engine:
             await self.settle(call_id, self._cancellation(found.name))
 
     def look_again(self, call_id: str) -> None:
-        """Let `result` return what the ledger has: another process has settled the call, or waits for it from now on."""
+        """Let `result` return what the ledger has: another process settled the call, or waits for it from now on."""
         self._pending.finish(call_id, UNSET)
 
     async def prolong(self, record: CallRecord, seconds: float) -> None:

@@ -16,6 +16,9 @@ import { argumentsThatRan, brief, type CallView, readEnvelope } from './view.ts'
 
 const KEY = 'handspan.calls';
 
+/** The tool by which an agent asks another one, which works in a chat of its own. */
+const ASK_AGENT = 'ask_agent';
+
 /** Whether calls are shown with their arguments and results; one choice for all of them, remembered. */
 export const isDetailed = signal(localStorage.getItem(KEY) === 'detailed');
 
@@ -115,6 +118,9 @@ function CallDetails({ call }: { call: CallView }) {
         </>
       )}
       <p class="call-links">
+        {call.tool === ASK_AGENT && call.state !== 'writing' && (
+          <a href={href('chat', `child-${call.id}`)}>What that agent does</a>
+        )}
         <a href={href('tools', call.tool)}>About this tool</a>
         {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
         {isAdmin() && <SwitchLink tool={call.tool} />}

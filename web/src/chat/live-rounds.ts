@@ -51,7 +51,9 @@ export class LiveRounds {
       case 'call_progress':
         change(round, event.id, (call) => {
           const waits = typeof event.value === 'object' && event.value !== null && 'waiting_for' in event.value;
-          return { ...call, progress: progressText(event.value), state: waits ? 'waiting' : 'running' };
+          const text = progressText(event.value);
+          const earlier = isOfAgent(event.value) ? (call.progress ?? '') : '';
+          return { ...call, progress: earlier + text, state: waits ? 'waiting' : 'running' };
         });
         break;
       case 'call_finished':
@@ -72,6 +74,11 @@ export class LiveRounds {
     }
     return undefined;
   }
+}
+
+/** Whether progress is a line of what another agent does: all its lines are shown. */
+function isOfAgent(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'agent' in value && 'session' in value;
 }
 
 function start({ id, name, arguments: given }: Of<'call_started'>, round: LiveRound): void {

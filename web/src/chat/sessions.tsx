@@ -43,8 +43,8 @@ export function Sessions({ current, onChoose }: ListProps) {
           <>
             <Chats current={current} onChoose={onChoose} />
             <Others
-              title="Runs and short questions"
-              query={{ kind: 'run,one_shot', archived: false }}
+              title="Runs, short questions and what agents asked each other"
+              query={{ kind: 'run,one_shot,child', archived: false }}
               current={current}
               onChoose={onChoose}
             />

@@ -28,7 +28,7 @@ class ChannelDoor:
     ) -> None:
         self.messages = messages
         self.book = book
-        self._questions = ChannelQuestions(messages, questions, nodes.bus)
+        self._questions = ChannelQuestions(messages, questions, sessions.askers, nodes.bus)
         self._held = HeldMessages(messages, book, nodes)
         self._chats = ChannelChats(messages, book, sessions, self._questions, held=self._held)
         self.inbox = ChannelInbox(

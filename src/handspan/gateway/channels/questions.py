@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from handspan.agent.askers import Askers
 from handspan.channels.bus import MessageBus, TwoWayChannel
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.channels import IncomingMessage, OutgoingMessage
@@ -46,15 +47,16 @@ class _Shown(Struct, frozen=True):
 class ChannelQuestions:
     """Shows the questions of a session in the chat whose message the session answers."""
 
-    def __init__(self, messages: MessageBus, questions: AwaitedQuestions, bus: Bus) -> None:
+    def __init__(self, messages: MessageBus, questions: AwaitedQuestions, askers: Askers, bus: Bus) -> None:
         self._messages = messages
         self._questions = questions
+        self._askers = askers
         self._places: dict[str, ChatPlace] = {}
         """The chats of the sessions that answer a message now."""
         self._shown: dict[str, _Shown | None] = {}
         """The questions that were shown in chats, by their ids; None while one is being sent."""
         self._tasks = Tasks()
-        bus.subscribe(QuestionOpened, lambda event: self._open(event.question))
+        bus.subscribe(QuestionOpened, lambda event: self._do(self._open_in_chat(event.question)))
         bus.subscribe(QuestionEnded, lambda event: self._end(event.id))
 
     def watch(self, session: str, place: ChatPlace) -> None:
@@ -68,8 +70,8 @@ class ChannelQuestions:
     async def show_open(self, session: str) -> None:
         """Show the questions of this session that were asked before, perhaps by an earlier process."""
         place = self._places[session]
-        for question in await self._questions.visible_to(channel_person(place.owner), session):
-            self._open(question)
+        for question in await self._open_in(place.owner, session):
+            self._open(question, place)
 
     async def close(self) -> None:
         """Send nothing more."""
@@ -105,7 +107,15 @@ class ChannelQuestions:
         return WordsTaken(await self._answer(question, answer), is_answer=True)
 
     async def _open_in(self, owner: str, session: str) -> Sequence[Question]:
-        return await self._questions.visible_to(channel_person(owner), session) if session else ()
+        if not session:
+            return ()
+        found = await self._questions.visible_to(channel_person(owner))
+        return [one for one in found if await self._session_of(one) == session]
+
+    async def _session_of(self, question: Question) -> str:
+        """Return the session that a person talks to: an agent may ask while it works for the agent of that session."""
+        calls = await self._askers.calls(question.session, question.owner)
+        return calls[-1].session if calls else question.session
 
     async def _answer(self, question: Question, answer: Answer) -> str:
         try:
@@ -116,9 +126,13 @@ class ChannelQuestions:
             return _OVER
         return "Thank you." if answer.decision == "allow" else "It will not be done."
 
-    def _open(self, question: Question) -> None:
-        place = self._places.get(question.session)
-        if place is None or not channel_person(place.owner).may_answer(question):
+    async def _open_in_chat(self, question: Question) -> None:
+        place = self._places.get(await self._session_of(question)) if self._places else None
+        if place is not None:
+            self._open(question, place)
+
+    def _open(self, question: Question, place: ChatPlace) -> None:
+        if not channel_person(place.owner).may_answer(question):
             return
         if not question.device and question.id not in self._shown:
             self._shown[question.id] = None

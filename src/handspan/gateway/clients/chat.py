@@ -164,8 +164,10 @@ class ChatConnection:
             case Regenerate():
                 self._regenerate(frame)
             case Abort():
-                was_running = self._session.abort()
-                self._peer.send(AbortAck("aborted" if was_running else "no_active_response"))
+                if self._session.abort():
+                    self._peer.send(AbortAck("aborted"))
+                else:
+                    self._do(self._abort_waiting())
             case AnswerFrame():
                 answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
                 answering = self._questions.answer(frame.id, answer, self._answerer, by=self._peer.id)
@@ -231,6 +233,11 @@ class ChatConnection:
             self._refuse(error, _NO_MESSAGE)
         else:
             self._follow(handle, _NO_MESSAGE)
+
+    async def _abort_waiting(self) -> None:
+        """Stop a turn that waits for another agent, without a process that runs it."""
+        is_stopped = await self._session.abort_waiting()
+        self._peer.send(AbortAck("aborted" if is_stopped else "no_active_response"))
 
     async def _pass_on(self, question_id: str, taking: Awaitable[bool]) -> None:
         """Wait for `taking`: whether the question took the client's answer or login. Tell the client if it did not."""

@@ -29,6 +29,7 @@ from handspan.wire.rest.agents import (
 )
 
 _IDLE_SEARCH: Final = "it is there when the agent has more tools than a model is sent (setting tools.shown)"
+_ASKS_NONE: Final = "this agent may ask no other one (its setting may_ask)"
 family: Final = Family("agents")
 
 
@@ -165,6 +166,7 @@ def _checkbox(request: RestRequest, chosen: Agent, entry: Entry, listed: Abstrac
     """Return one tool of the selection. `listed`: the tools that the agent has now."""
     spec = entry.spec
     is_idle_search = spec.name == SEARCH_TOOLS and selects(chosen, spec.name) and spec.name not in listed
+    asks_none = entry.facts.answered_by == "agent" and not chosen.may_ask
     must_read = mode_refuses(chosen.mode, spec.annotations)
     return Checkbox(
         name=spec.name,
@@ -176,5 +178,5 @@ def _checkbox(request: RestRequest, chosen: Agent, entry: Entry, listed: Abstrac
         refused=must_read and entry.is_read_only is None,
         disabled_by=request.app.registry.find_disabling(entry),
         only_reads=must_read and entry.is_read_only is not None,
-        unusable=why_unusable(entry) or (_IDLE_SEARCH if is_idle_search else ""),
+        unusable=why_unusable(entry) or (_IDLE_SEARCH if is_idle_search else _ASKS_NONE if asks_none else ""),
     )
