@@ -81,6 +81,7 @@ class Children:
 
     async def _work(self, call_id: str) -> None:
         """Let the agent work, and give the call its end, if it does not wait or go on in another process."""
+        is_new = call_id in self._working
         record = await self._store.ledger.find(call_id)
         if record is None or record.state != "pending":
             return
@@ -91,6 +92,8 @@ class Children:
             stored = await self._store.conversations.find(child, owner=owner)
             if stored is not None and stored.state != "idle":
                 return  # its turn runs, or waits: `_on_turn_event` gets the end
+            if is_new and call_id not in self._working:
+                return  # the call has ended meanwhile
             self._working[call_id] = record
             who, message = Principal(owner), UserMessage((Text(task),), call_id)
             session = self._sessions.get(child, owner)
@@ -144,7 +147,8 @@ class Children:
         if self._bus.is_remote:
             self._engine.look_again(call.id)
         elif self._sessions.is_open:
-            self._sessions.tasks.start(self._stop(call.id, call.owner))
+            if call.status != "success":  # else its agent has ended
+                self._sessions.tasks.start(self._stop(call.id, call.owner))
             if call.id not in self._sessions.loop.awaited:
                 self._sessions.tasks.start(self._sessions.resume_turn(call.session, call.owner))
 
@@ -192,7 +196,7 @@ class Children:
 
     def _timeout(self) -> float | None:
         """Return how long a call may take, without the time of a person (SPEC E5)."""
-        return next(entry.timeout for entry in self._registry if entry.spec.name == ASK_AGENT)
+        return next((one.timeout for one in self._registry if one.spec.name == ASK_AGENT), None)
 
 
 def _session_of(working: CallRecord | str) -> str:

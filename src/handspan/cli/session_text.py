@@ -14,6 +14,7 @@ from handspan.core.events import Ended
 from handspan.core.results import edited_arguments
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.sessions import (
+    OF_PEOPLE,
     EndView,
     FileView,
     LeftVersion,
@@ -58,7 +59,7 @@ async def find_session(requests: Requests, session_id: str) -> SessionView:
             listed = (await requests.get("/api/sessions", SessionList, limit=_MOST)).sessions
             named = {one.session_id: one for one in listed}
             return named[find_id(session_id, named, refused)]
-    found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions
+    found = (await requests.get("/api/sessions", SessionList, limit="1", kind=OF_PEOPLE)).sessions
     if not found:
         raise HandspanError("There is no session yet to go on with: begin one.")
     return found[0]

@@ -22,7 +22,15 @@ from handspan.cli.session_text import (
 )
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.questions import QuestionList, QuestionView
-from handspan.wire.rest.sessions import ChangedSession, DeletedSession, FoundSessions, Kind, SessionList, SessionView
+from handspan.wire.rest.sessions import (
+    OF_PEOPLE,
+    ChangedSession,
+    DeletedSession,
+    FoundSessions,
+    Kind,
+    SessionList,
+    SessionView,
+)
 
 _OFF: Final = click.option("--off", is_flag=True, help="Take that back.")
 _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))
@@ -39,7 +47,7 @@ _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes
 @click.option("--archived", is_flag=True, help="Those in the archive; without it, those that are not.")
 def command(limit: int, kind: str | None, pinned: bool, archived: bool) -> None:
     """List your sessions, the last active first: id, agent, messages, when last active, name with its marks."""
-    wanted = {"kind": kind or "", "pinned": "true" if pinned else "", "archived": str(archived).lower()}
+    wanted = {"kind": kind or OF_PEOPLE, "pinned": "true" if pinned else "", "archived": str(archived).lower()}
     found = fetch("/api/sessions", SessionList, limit=str(limit), **wanted)
     print_list(
         ("id", "agent", "messages", "last active", "name"),

@@ -115,6 +115,20 @@ async def test_words_answer_a_question_and_other_words_are_answered_after_it(tmp
         assert "stopped" in "".join([await telegram.until_sent(10), await telegram.until_sent(11)]).lower()
 
 
+async def test_a_question_of_an_agent_that_works_for_the_one_in_the_chat_is_answered_there(tmp_path: Path) -> None:
+    ask = call("ask_user", question="Which colour?", options=["red", "green"])
+    turns = [call("ask_agent", agent="painter", task="Paint it."), ask, "It is painted.", "All done."]
+    agents: Any = {"General": {"may_ask": ["painter"]}, "painter": {}}
+    async with (
+        TelegramServer() as telegram,
+        gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, turns, agents=agents),
+    ):
+        telegram.write("paint")
+        assert "1. red" in await telegram.until_sent(1)
+        telegram.write("2")
+        assert {await telegram.until_sent(n) for n in (2, 3)} == {"Thank you.", "All done."}
+
+
 async def test_what_is_no_text_and_what_has_an_unknown_form_moves_on(tmp_path: Path) -> None:
     async with TelegramServer() as telegram, gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}):
         telegram.add_raw({"message": {"message_id": "wrong"}})

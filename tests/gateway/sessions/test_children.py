@@ -17,6 +17,7 @@ from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.records import SessionRecord
 from handspan.core.results import Failure
+from handspan.testing import FakeDevice
 from tests.gateway.sessions.child_kit import (
     AGENTS,
     OWNER,
@@ -329,7 +330,10 @@ async def test_a_turn_that_waits_since_a_restart_is_stopped_with_its_agents(talk
     question = await asked(talk)
     await talk.restart()
     await asyncio.gather(asking, return_exceptions=True)
-    assert await talk.parts.sessions.abort_anywhere("s", OWNER)
+    async with FakeDevice(talk.running.url, talk.running.token) as person:
+        await person.connect(role="chat", session_id="s")
+        await person.send({"type": "abort"})
+        assert (await person.expect("abort_ack", 60))["status"] == "aborted"
     await until(lambda: all_idle(talk, 2))
     assert not await talk.parts.questions.answer(question.id, Answer("allow", value="red"), ME)
     assert {one.result.code for one in await talk.calls()} == {"cancelled"}  # type: ignore[union-attr]

@@ -22,6 +22,7 @@ from handspan.core.values import strip_invisible
 from handspan.wire.rest.budgets import BudgetList
 from handspan.wire.rest.calls import UsageList
 from handspan.wire.rest.sessions import (
+    OF_PEOPLE,
     ChosenVersion,
     CompactedSession,
     ContextView,
@@ -107,7 +108,8 @@ class SlashCommands:
             found = await find_session(requests, self._listed[int(argument) - 1] if is_number else argument)
             await self._talk.enter(found.session_id, "")
             return [f"session {found.session_id}, agent {self._talk.agent_name!r}, {found.message_count} messages"]
-        listed = (await requests.get("/api/sessions", SessionList, limit=str(_MOST_SESSIONS))).sessions
+        page = await requests.get("/api/sessions", SessionList, limit=str(_MOST_SESSIONS), kind=OF_PEOPLE)
+        listed = page.sessions
         self._listed = [one.session_id for one in listed]
         rows = [
             (str(number), one.session_id, render_time(one.last_activity), one_line(strip_invisible(one.name)))

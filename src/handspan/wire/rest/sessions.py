@@ -16,6 +16,8 @@ NewKind: TypeAlias = Literal["chat", "run", "one_shot"]
 """A person's chat, the run of a page, or one question with its answer."""
 Kind: TypeAlias = Literal[NewKind, "child"]
 """Also: what an agent does for another one that asked it."""
+OF_PEOPLE: Final = "chat,run,one_shot"
+"""The kinds of sessions in which people and programs talk to agents."""
 _KINDS: Final = "(chat|run|one_shot|child)"
 Kinds: TypeAlias = Annotated[
     str,
