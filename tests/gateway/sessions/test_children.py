@@ -30,6 +30,7 @@ from tests.gateway.sessions.child_kit import (
     then,
 )
 from tests.gateway.sessions.session_kit import RecordingListener, said
+from tests.nodes.gateways import ask as request
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs
 from tests.stores import BACKENDS
 from tests.waiting import soon, until
@@ -39,11 +40,16 @@ pytestmark = pytest.mark.anyio
 ME = person(OPERATOR)
 
 
-@pytest.fixture(params=BACKENDS)
+ON_EACH_STORE = pytest.mark.parametrize("talk", BACKENDS, indirect=True)
+
+
+@pytest.fixture
 async def talk(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Talk]:
-    if request.param == "postgres" and find_programs() is None:
+    """With SQLite, or with the database that a test names."""
+    store = getattr(request, "param", BACKENDS[0])
+    if store == "postgres" and find_programs() is None:
         pytest.skip(HOW_TO_INSTALL)
-    async with talking(tmp_path, **(on_postgres(tmp_path) if request.param == "postgres" else {})) as made:
+    async with talking(tmp_path, **(on_postgres(tmp_path) if store == "postgres" else {})) as made:
         yield made
 
 
@@ -56,6 +62,7 @@ def answers(ended: Ended) -> str:
 # A whole way.
 
 
+@ON_EACH_STORE
 async def test_the_answer_of_the_other_agent_is_the_result_and_its_calls_are_in_the_journal(talk: Talk) -> None:
     heard = RecordingListener()
     task = then('call change {"what": "the light"}', "The light is on.")
@@ -104,6 +111,20 @@ async def test_the_model_is_told_which_agents_there_are(talk: Talk) -> None:
     prompt = "".join(sent)
     assert "Agents that you can give a task with ask_agent" in prompt and "- reader: Reads what there is." in prompt
     assert "- boss" not in prompt
+
+
+async def test_the_calls_and_the_session_of_the_other_agent_name_the_call_that_asked(talk: Talk) -> None:
+    await talk.say(then(ask(then('call change {"what": "x"}', "Done.")), "{results}"))
+    asked, _ = await talk.calls()
+    listed = (await request(talk.running, "GET", "/api/calls"))["calls"]
+    assert {one["tool"]: one["parent"] for one in listed} == {"ask_agent": "", "change": asked.id}
+    kinds = {}
+    for kinds_wanted in ("child", "chat,run,one_shot"):
+        sessions = (await request(talk.running, "GET", f"/api/sessions?kind={kinds_wanted}"))["sessions"]
+        kinds[kinds_wanted] = [(one["session_id"], one.get("parent")) for one in sessions]
+    assert kinds == {"child": [(child_session(asked.id), asked.id)], "chat,run,one_shot": [("s", None)]}
+    refused = await request(talk.running, "POST", "/api/sessions", {"kind": "child"})
+    assert "kind" in str(refused) and "session_id" not in refused
 
 
 # Refused.
@@ -244,6 +265,7 @@ async def test_a_limit_of_the_other_agent_is_told_with_its_answer(tmp_path: Path
         assert "half of it" in text and "stopped by a limit (limit)" in text
 
 
+@ON_EACH_STORE
 async def test_to_stop_the_asker_stops_all_agents_that_work_for_it(talk: Talk) -> None:
     heard = RecordingListener()
     deep = then(ask(then("call slow", "{results}"), "reader"), "{results}")
@@ -310,6 +332,7 @@ async def test_a_question_of_the_other_agent_comes_to_the_chat_of_the_asker_and_
         assert [one.id for one in heard.of(QuestionOver)] == [question.id]
 
 
+@ON_EACH_STORE
 async def test_a_question_is_answered_after_a_restart_and_the_asker_goes_on(talk: Talk) -> None:
     asking = talk.start(then(ask(then(PERSON, "It is {results}")), "Then {results}"))
     question = await asked(talk)
@@ -325,6 +348,7 @@ async def test_a_question_is_answered_after_a_restart_and_the_asker_goes_on(talk
     assert [one.name for one in await talk.calls()] == ["ask_agent", "ask_user"]
 
 
+@ON_EACH_STORE
 async def test_a_turn_that_waits_since_a_restart_is_stopped_with_its_agents(talk: Talk) -> None:
     asking = talk.start(then(ask(then(PERSON, "x")), "x"))
     question = await asked(talk)
@@ -355,6 +379,7 @@ async def test_approval_of_the_call_itself_is_given_after_a_restart(talk: Talk) 
 # The end of the process: in order here, and by force in `test_children_killed.py`.
 
 
+@ON_EACH_STORE
 async def test_both_turns_go_on_after_a_stop_in_the_middle_of_the_other_agents_work(talk: Talk) -> None:
     asking = talk.start(then(ask(then('call change {"what": "once"}', "call slow", "{results}")), "Then {results}"))
     await soon(talk.reached.wait())
@@ -391,6 +416,7 @@ async def is_idle(talk: Talk, session: str) -> bool:
     return (await talk.find(session)).state == "idle"
 
 
+@ON_EACH_STORE
 async def test_a_call_whose_time_is_over_while_no_gateway_runs_ends_and_stops_its_agent(talk: Talk) -> None:
     asking = talk.start(then(ask(then(PERSON, "x")), "Then {results}"))
     await asked(talk)
