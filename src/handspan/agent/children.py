@@ -8,6 +8,7 @@ in the process in which the turn of the child ends.
 import logging
 import time
 from functools import partial
+from typing import NamedTuple
 
 from handspan.agent.agents import Agents
 from handspan.agent.ask_agent import AskAgent
@@ -19,7 +20,7 @@ from handspan.core.calls import CallRecord
 from handspan.core.children import ASK_AGENT, MAX_AT_ONCE, MAX_DEPTH, asking_call, child_session
 from handspan.core.context import ToolContext
 from handspan.core.errors import HandspanError, ToolError
-from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, Event, QuestionAsked, TurnFault
+from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TurnFault
 from handspan.core.messages import Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
@@ -30,6 +31,13 @@ from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
 
 _log = logging.getLogger(__name__)
+
+
+class _Asked(NamedTuple):
+    """Which agent works for a call, and for which session."""
+
+    agent: str
+    session: str
 
 
 class Children:
@@ -45,8 +53,8 @@ class Children:
         self._sessions = sessions
         self._registry = registry
         self._bus = sessions.nodes.bus
-        self._working: dict[str, CallRecord | str] = {}
-        """The calls whose agents work in this process: their records; the asking session until there is one."""
+        self._working: dict[str, _Asked] = {}
+        """The calls whose agents work in this process."""
         registry.register_own(AskAgent(self))
         self._bus.subscribe(TurnEvent, self._on_turn_event)
         self._bus.subscribe(CallCompleted, self._on_call_completed)
@@ -68,10 +76,10 @@ class Children:
         if len(await self._sessions.askers.calls(ctx.session, owner)) >= MAX_DEPTH:
             text = f"No agent is asked here: {MAX_DEPTH} agents wait for one another already. Do it yourself, or say"
             raise ToolError("policy_denied", f"{text} what is missing.")
-        if sum(_session_of(one) == ctx.session for one in self._working.values()) >= MAX_AT_ONCE:
+        if sum(one.session == ctx.session for one in self._working.values()) >= MAX_AT_ONCE:
             text = f"{MAX_AT_ONCE} agents work for this conversation already: ask again when one of them has answered."
             raise ToolError("busy", text)
-        self._working[ctx.call_id] = ctx.session
+        self._working[ctx.call_id] = _Asked(name, ctx.session)
         left = None if ctx.deadline is None else max(0.0, ctx.deadline.at - time.monotonic())
         return Pending(left, partial(self.begin, ctx.call_id))
 
@@ -86,15 +94,14 @@ class Children:
         if record is None or record.state != "pending":
             return
         child, owner = child_session(call_id), record.owner
-        arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        name, task = str(arguments.get("agent", "")), str(arguments.get("task", ""))
+        name, task = _read(record, "agent"), _read(record, "task")
         try:
             stored = await self._store.conversations.find(child, owner=owner)
             if stored is not None and stored.state != "idle":
                 return  # its turn runs, or waits: `_on_turn_event` gets the end
             if is_new and call_id not in self._working:
                 return  # the call has ended meanwhile
-            self._working[call_id] = record
+            self._working[call_id] = _Asked(name, record.session)
             who, message = Principal(owner), UserMessage((Text(task),), call_id)
             session = self._sessions.get(child, owner)
             handle = session.say(who, message, _ignore, agent=name, name=f"{name}: {task}", kind="child")
@@ -113,8 +120,7 @@ class Children:
             return
         record = await self._store.ledger.find(call_id)
         if record is not None and record.state == "pending":
-            arguments = record.arguments if isinstance(record.arguments, dict) else {}
-            await self._engine.settle(call_id, _outcome(str(arguments.get("agent", "")), ended))
+            await self._engine.settle(call_id, _outcome(_read(record, "agent"), ended))
 
     # What happens meanwhile.
 
@@ -125,19 +131,16 @@ class Children:
         if isinstance(published.event, Ended):
             self._sessions.tasks.start(self._settle(call_id, published.event))
         elif isinstance(published.event, CallStarted | CallFinished):
-            self._report(call_id, published.event)
+            self._report(call_id, published.owner, published.event)
 
-    def _report(self, call_id: str, event: Event) -> None:
+    def _report(self, call_id: str, owner: str, event: CallStarted | CallFinished) -> None:
         """Tell the listeners of the asking session what the agent does, as progress of the call."""
-        record = self._working.get(call_id)
-        asking = self._sessions.find(record.session, record.owner) if isinstance(record, CallRecord) else None
-        if asking is None or not isinstance(record, CallRecord):
-            return
-        arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        agent = str(arguments.get("agent", ""))
-        turn = asking.turns[0].id if asking.turns else asking.listeners.waiting
-        value = _describe(agent, child_session(call_id), event)
-        asking.listeners.publish(CallProgress(call_id, record.name, strip_all(value)), turn)
+        asked = self._working.get(call_id)
+        asking = None if asked is None else self._sessions.find(asked.session, owner)
+        if asked is not None and asking is not None:
+            turn = asking.turns[0].id if asking.turns else asking.listeners.waiting
+            value = strip_all(_describe(asked.agent, child_session(call_id), event))  # S4
+            asking.listeners.publish(CallProgress(call_id, ASK_AGENT, value), turn)
 
     def _on_call_completed(self, call: CallCompleted) -> None:
         """Stop the agent of a call that is over: it may have timed out. Resume the turn, if it does not wait here."""
@@ -199,24 +202,22 @@ class Children:
         return next((one.timeout for one in self._registry if one.spec.name == ASK_AGENT), None)
 
 
-def _session_of(working: CallRecord | str) -> str:
-    return working if isinstance(working, str) else working.session
+def _read(record: CallRecord, name: str) -> str:
+    """Return this argument of a call of `ask_agent`."""
+    return str(record.arguments.get(name, "")) if isinstance(record.arguments, dict) else ""
 
 
 def _ignore(_: SessionEvent, turn: str) -> None:
     """The listener of the message: `_on_turn_event` gets the events of the turn."""
 
 
-def _describe(agent: str, session: str, event: Event) -> JsonObject:
+def _describe(agent: str, session: str, event: CallStarted | CallFinished) -> JsonObject:
     """Return what listeners of the asking session are told: a line, and the parts of which it is made."""
-    about: JsonObject = {"agent": agent, "session": session}
-    match event:
-        case CallStarted(id=call_id, name=name):
-            return {"text": f"{agent}: {name} …\n", **about, "call": {"id": call_id, "tool": name, "status": "open"}}
-        case CallFinished(id=call_id, name=name, status=status):
-            text = f"{agent}: {name} {'done' if status == 'success' else f'failed ({status})'}\n"
-            return {"text": text, **about, "call": {"id": call_id, "tool": name, "status": status}}
-    return {"text": f"{agent}\n", **about}
+    status, words = "open", "…"
+    if isinstance(event, CallFinished):
+        status, words = event.status, "done" if event.status == "success" else f"failed ({event.status})"
+    call: JsonObject = {"id": event.id, "tool": event.name, "status": status}
+    return {"text": f"{agent}: {event.name} {words}\n", "agent": agent, "session": session, "call": call}
 
 
 def _outcome(agent: str, ended: Ended) -> ToolResult:
