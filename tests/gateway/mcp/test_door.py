@@ -93,6 +93,14 @@ async def test_a_client_lists_and_calls_built_in_tools_and_the_camera_of_a_phone
         assert {"write_file", "read_file", "phone__camera"} <= {call.name for call in calls}
 
 
+async def test_a_client_that_can_not_wait_for_another_agent_is_not_offered_to_ask_one(tmp_path: Path) -> None:
+    agents = {"General": {"may_ask": ["reader"]}, "reader": {}}
+    async with running_gateway(tmp_path, agents=agents) as gateway, mcp_client(gateway) as client:
+        assert "ask_agent" not in await names(client)
+        refused = await client.call_tool("ask_agent", {"agent": "reader", "task": "hello"})
+        assert refused.is_error and "not available" in texts(refused)
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_is_told_when_a_phone_connects(tmp_path: Path, mode: str) -> None:
     heard = asyncio.Event()
