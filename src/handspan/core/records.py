@@ -302,6 +302,26 @@ class DeviceRow(Struct, frozen=True):
     """The hash of the access token that it connected with last. Empty: it has not connected since this is stored."""
 
 
+class PushSubscription(Struct, frozen=True):
+    """A browser that gets notifications: where its push service is, and the keys that encrypt for it (SPEC J4)."""
+
+    id: str
+    owner: str
+    token: str
+    """The hash of the token that it was made with. When that is revoked, the subscription has ended."""
+    endpoint: str
+    """The address of the push service for this browser. It is a secret: programs that have it can send there."""
+    p256dh: str
+    auth: str
+    label: str
+    created: float = 0.0
+    last_success: float | None = None
+    token_seen: float = 0.0
+    """When its token was last used, to the minute."""
+    scopes: tuple[str, ...] = ()
+    """Those of its token: the browser is told only of what its person may see."""
+
+
 class Pin(Struct, frozen=True):
     """A tool's definition as it was first seen, or last approved by a person (SPEC T5)."""
 

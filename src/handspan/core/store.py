@@ -41,6 +41,7 @@ from handspan.core.records import (
     MemoryFilter,
     MemoryRecord,
     Pin,
+    PushSubscription,
     Recovery,
     ResponseRow,
     Rule,
@@ -648,6 +649,31 @@ class ChannelBook(Protocol):
         """
 
 
+class PushBook(Protocol):
+    """Browsers that get notifications. Those whose token was revoked are not there."""
+
+    async def secret(self) -> bytes:
+        """Return the secret of which this gateway's key at push services is made. The first call makes it."""
+
+    async def all(self, *, owner: str) -> Sequence[PushSubscription]:
+        """Return the owner's subscriptions, the oldest first."""
+
+    async def find(self, subscription_id: str) -> PushSubscription | None:
+        """Return this subscription, whoever its owner is: only for requests that prove that they come from it."""
+
+    async def add(self, given: PushSubscription, most: int) -> str:
+        """Store a subscription and return its id: that of the owner's earlier one for the same endpoint.
+
+        Return an empty text, and store nothing, when the owner has so many already.
+        """
+
+    async def remove(self, subscription_id: str, *, owner: str) -> bool:
+        """Remove a subscription. Return False when the owner has none of this id."""
+
+    async def note_success(self, subscription_id: str) -> None:
+        """Note that its push service has just accepted a message."""
+
+
 class Idempotency(Protocol):
     """Call ids for requests with a client's idempotency key. The ledger knows a repeated request by its id."""
 
@@ -745,6 +771,8 @@ class Store(Protocol):
     def memories(self) -> MemoryBook: ...
     @property
     def channels(self) -> ChannelBook: ...
+    @property
+    def push(self) -> PushBook: ...
     @property
     def idempotency(self) -> Idempotency: ...
     @property

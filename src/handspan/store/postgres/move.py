@@ -36,6 +36,7 @@ _TABLES: Final = (
     *("tokens", "devices", "browser_tools", "responses", "memories", "pins", "journal_time"),
     *("spending", "budget_additions", "budget_notes", "largest_replies"),
     *("channel_senders", "channel_chats", "channel_inbox", "channel_positions"),
+    *("push_subscriptions", "push_secret"),
 )
 _LARGE: Final = {
     *("messages", "left_messages", "searched", "calls", "call_notes", "questions", "sessions", "memories"),

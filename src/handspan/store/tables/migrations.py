@@ -340,6 +340,25 @@ _ASKED_BY: Final = """
 ALTER TABLE calls ADD COLUMN asked_by BLOB;                            -- AskingModel, as JSON; NULL: no model asked
 """
 
+_PUSH: Final = """
+CREATE TABLE push_subscriptions (             -- browsers that get notifications (SPEC J4)
+    id           TEXT PRIMARY KEY,
+    owner        TEXT NOT NULL,
+    token        TEXT NOT NULL,               -- the hash of the token that it was made with: both end together
+    endpoint     TEXT NOT NULL,
+    p256dh       TEXT NOT NULL,
+    auth         TEXT NOT NULL,
+    label        TEXT NOT NULL,
+    created      REAL NOT NULL,
+    last_success REAL
+);
+CREATE UNIQUE INDEX push_subscriptions_by_owner ON push_subscriptions (owner, endpoint);
+CREATE TABLE push_secret (                    -- one row: the key of this gateway at push services is made of it
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    secret BLOB NOT NULL
+);
+"""
+
 _STEPS: Final = (
     _CONVERSATIONS,
     _AROUND_THEM,
@@ -366,6 +385,7 @@ _STEPS: Final = (
     _FLAGS,
     _FLAGS_WITHOUT_TIME,
     _ASKED_BY,
+    _PUSH,
 )
 
 

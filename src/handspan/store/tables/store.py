@@ -26,6 +26,7 @@ from handspan.store.tables.journal import find_newest, load_journal_time, prune,
 from handspan.store.tables.ledger import StoredLedger, lost_leases
 from handspan.store.tables.memories import StoredMemories
 from handspan.store.tables.pins import StoredPins
+from handspan.store.tables.push import StoredPush
 from handspan.store.tables.questions import StoredQuestions, StoredRules
 from handspan.store.tables.recovery import UnfinishedWork
 from handspan.store.tables.rows import Row
@@ -121,6 +122,7 @@ class TableStore(Generic[_D]):
         self.threads = StoredThreads(database, clock)
         self.channels = StoredChannels(database, clock)
         self.memories = StoredMemories(database, clock)
+        self.push = StoredPush(database, clock)
 
     async def open(self) -> None:
         await self.database.open()
