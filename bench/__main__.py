@@ -31,6 +31,7 @@ from bench import (
     nodes,
     page,
     postgres,
+    pushing,
     registering,
     remote,
     searching,
@@ -50,7 +51,7 @@ FAMILIES: dict[str, ModuleType] = {
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
         *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, nodes, page, compacting),
-        *(budgeting,),
+        *(budgeting, pushing),
     )
 }
 

@@ -944,6 +944,18 @@ REQUIREMENTS: Final = {
             "cli/test_mcp_clients.py::test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input_and_output",
         ),
     ),
+    "J4": Requirement(
+        "Browsers are told of questions and messages without arguments; a button answers once; other ways come first.",
+        (
+            "wire/test_push.py::test_the_example_of_the_rfc_comes_out_byte_by_byte",
+            "wire/test_push.py::test_another_implementation_reads_every_text",
+            "gateway/test_push.py::test_a_question_is_told_with_agent_and_tool_and_without_arguments",
+            "gateway/test_push.py::test_a_token_is_good_once_and_for_its_own_decision_question_and_browser",
+            "gateway/test_push.py::test_a_page_in_view_comes_first_and_keeps_the_browsers_quiet",
+            "gateway/test_push.py::test_a_message_that_no_page_shows_is_told_without_its_text",
+            "gateway/test_push_sender.py::test_an_endpoint_that_is_private_or_not_https_is_refused",
+        ),
+    ),
     "G1": Requirement(
         "One process serves HTTP and WebSocket on loopback; tokens, pairing and limits guard it.",
         (

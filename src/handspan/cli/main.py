@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "nodes": ("handspan.cli.nodes", "List the gateways that are one with this one."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
     "provider": ("handspan.cli.provider", "Offer an app's data to agents: make a provider, test and install it."),
+    "push": ("handspan.cli.push", "List browsers that get notifications, test and remove them."),
     "questions": ("handspan.cli.questions", "See and answer what agents ask."),
     "reload": ("handspan.cli.reload", "Let the gateway that runs take the settings as they are now."),
     "restore": ("handspan.cli.backup", "Put back what `handspan backup` saved."),

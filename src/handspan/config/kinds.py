@@ -21,6 +21,9 @@ Dollars: TypeAlias = Annotated[float, Meta(ge=0, description="an amount of US do
 WebAddress: TypeAlias = Annotated[
     str, Meta(pattern=r"^(https?://[^\s/]\S*)?$", description="an address that begins with http:// or https://")
 ]
+ContactAddress: TypeAlias = Annotated[
+    str, Meta(pattern=r"^(mailto:|https://)\S+$", description="an address that begins with mailto: or https://")
+]
 ServerName: TypeAlias = Annotated[
     str,
     Meta(

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from handspan.config.budget_settings import BudgetSettings
 from handspan.config.gateway_settings import FrontSettings, GatewaySettings, McpDoorSettings
 from handspan.config.kinds import Bytes, ChannelName, Count, Days, Dollars, NotEmpty, Seconds, Switch, WebAddress
+from handspan.config.push_settings import PushSettings
 from handspan.config.store_settings import ClusterSettings, StoreSettings
 from handspan.config.tool_settings import ToolSettings
 from handspan.core.agents import AgentLimits, Mode
@@ -226,6 +227,7 @@ class Settings(Struct, frozen=True):
     """Agents by name. `General` is always there."""
     channels: dict[ChannelName, ChannelSettings] = {}
     """Channels by name: where the tool `message` delivers, and where people write to an agent."""
+    push: PushSettings = PushSettings()
     gateway: GatewaySettings = GatewaySettings()
     mcp: McpDoorSettings = McpDoorSettings()
     fronts: FrontSettings = FrontSettings()

@@ -130,11 +130,11 @@ class MessagePosted(Struct, frozen=True, gc=False, tag="message_posted"):
 
 @final
 class MessageShown(Struct, frozen=True, gc=False, tag="message_shown"):
-    """A node has shown a message to a page or client of the person."""
+    """A node has shown a message or a question to a page or client of the person."""
 
     owner: str
     id: str
-    """The id of the `MessagePosted`."""
+    """The id of the `MessagePosted`, or of the question."""
 
 
 @final

@@ -8,7 +8,8 @@
 | `login` that all owners share     | no                   | yes                   | no                              |
 | `trust`                           | no                   | yes                   | no                              |
 
-A person is the owner of the question, at the page, a terminal, a chat of a channel. Tokens that only call tools
+A person is the owner of the question, at the page, a terminal, a chat of a channel. The buttons of a notification
+answer the first row alone. Tokens that only call tools
 (`tools`) or bring them (`device`) see no question.
 """
 
@@ -62,6 +63,11 @@ def person(who: Principal) -> AnsweringClient:
 def channel_person(owner: str) -> AnsweringClient:
     """Return the owner in a chat of a channel: such a chat has no token, and nothing of it counts as `admin`."""
     return AnsweringClient(owner, _ALL)
+
+
+def push_person(owner: str) -> AnsweringClient:
+    """Return the owner at a notification, which has two buttons: what needs a form or `admin` only opens the page."""
+    return AnsweringClient(owner, FIRST_KINDS)
 
 
 def mcp_client(who: Principal, call_id: str, *, may_approve: bool) -> AnsweringClient:

@@ -27,6 +27,7 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.nodes.choice import make_nodes
 from handspan.gateway.parts import GatewayParts
+from handspan.gateway.push.push import Push
 from handspan.gateway.reloading import Reloading
 from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -64,7 +65,7 @@ def compose(
     store = make_store(settings, guard, is_alone=not is_inside)
     nodes = make_nodes(settings, store, lambda: parts, is_inside=is_inside)
     live, metrics = Live(), Metrics(nodes)
-    messages = ClientMessages(nodes, live, lambda: parts.peers)
+    messages = ClientMessages(nodes, live, lambda: parts.peers, lambda message: parts.push.tell_message(message))
     questions = AwaitedQuestions(nodes, store.questions, lambda question: parts.resumable.resume_answered(question))
     app = App(
         settings,
@@ -96,6 +97,12 @@ def compose(
         make_channels: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
         channels = make_channels(app.messages, store.channels, sessions, questions, nodes=nodes)
 
+    def is_in_view(owner: str, session: str) -> bool:
+        is_in_chat = channels is not None and channels.shows(session)
+        return live.count(owner) > 0 or peers.has_chat(owner, session) or is_in_chat
+
+    push = Push(store, questions, nodes, guard, settings=settings.push, is_in_view=is_in_view)
+
     @cache
     def runs() -> "Runs":
         make: type[Runs] = importlib.import_module(_RUNS).Runs
@@ -121,6 +128,7 @@ def compose(
         peers=peers,
         late=LateResults(store.ledger, limits.pending_calls, metrics.results.add),
         trust=DeviceTrust(questions),
+        push=push,
         limits=limits,
         offer_rules=rules,
         live=live,

@@ -39,6 +39,7 @@ _DOORS: Final = {
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
+_PAGES: Final = frozenset(("", "/", "/device", "/worker.js", "/manifest.webmanifest"))
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
 _LEFT_INTERVAL: Final = 60.0
@@ -113,6 +114,7 @@ class Gateway:
     async def _begin_work(self) -> None:
         """Take part in the work of all nodes, and go on with what an earlier process left."""
         parts, recovery = self.parts, self.parts.app.recovery
+        parts.push.open()
         await parts.nodes.open()
         if not parts.nodes.runs_turns:
             return
@@ -169,6 +171,7 @@ class Gateway:
             await parts.channels.close()
         await parts.unfinished.close()
         await parts.trust.close()
+        await parts.push.close()
         await parts.late.close()
         await parts.devices.close()
         await self._close_app()
@@ -257,7 +260,7 @@ def door_of(scope: Scope) -> str:
         return "agui"
     if path == "/mcp" or path.startswith("/mcp/"):
         return "mcp"
-    return "pages" if path in ("", "/", "/device") or path.startswith(_FILES) else "rest"
+    return "pages" if path in _PAGES or path.startswith(_FILES) else "rest"
 
 
 def _path(scope: Scope) -> str:

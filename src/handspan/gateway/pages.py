@@ -21,12 +21,16 @@ _ASSETS: Final = Path(__file__).parents[1] / "assets"
 _PAGE: Final = "index.html"
 _DEVICE: Final = "device.html"
 """The page that makes a phone a device, at `/device`."""
+_WORKER: Final = "worker.js"
+"""The page's service worker, which has a policy of its own: it asks this gateway, and no other."""
 _KINDS: Final = {
     ".js": b"text/javascript; charset=utf-8",
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
+    ".png": b"image/png",
+    ".webmanifest": b"application/manifest+json",
 }
-_IS_PATH: Final = re.compile(r"[a-z0-9_]{1,64}(/[a-z0-9_]{1,64}){0,8}(/|\.js|\.css|\.html)?|")
+_IS_PATH: Final = re.compile(r"[a-z0-9_]{1,64}(/[a-z0-9_]{1,64}){0,8}(/|\.js|\.css|\.html|\.png|\.webmanifest)?|")
 _VARY: Final = (b"vary", b"Accept-Encoding")
 _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 
@@ -82,6 +86,8 @@ def _file(path: str) -> tuple[bytes, list[Header]] | None:
     headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", etag), _VARY]
     if file.suffix == ".html":
         headers.append((b"content-security-policy", _policy(body)))
+    elif name == _WORKER:
+        headers.append((b"content-security-policy", b"default-src 'none'; connect-src 'self'"))
     return body, headers
 
 
@@ -94,5 +100,6 @@ def _policy(page: bytes) -> bytes:
     scripts = b" ".join(b"'sha256-%s'" % b64encode(hashlib.sha256(one).digest()) for one in _INLINE.findall(page))
     return (
         b"default-src 'none'; script-src 'self' %s; style-src %s; img-src 'self' data: blob:; media-src 'self' blob:; "
-        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % (scripts, styles)
+        b"connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        b"frame-ancestors 'none'" % (scripts, styles)
     )

@@ -23,6 +23,7 @@ from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.one_node import GatewayNodes
+from handspan.gateway.push.push import Push
 from handspan.gateway.reloading import Reloading
 from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -58,6 +59,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     peers: Peers
     late: LateResults
     trust: DeviceTrust
+    push: Push
     limits: WireLimits
     offer_rules: OfferRules
     live: Live

@@ -24,7 +24,7 @@ from handspan.net.exchange import (
     network_error,
 )
 from handspan.net.policy import HostList, UrlPolicy, UrlRules
-from handspan.net.urls import Url, parse_url
+from handspan.net.urls import Url, address_of, parse_url
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
@@ -67,6 +67,12 @@ class NetGuard:
     def restrict_to(self, hosts: tuple[str, ...], setting: str) -> "NetGuard":
         """Return a guard for only these hosts (`host` or `host:port`). Errors name the setting that lists them."""
         return NetGuard(self._policy, resolve=self._resolve, tls=self._given_tls, only=HostList(hosts, setting))
+
+    def check(self, url: Url) -> None:
+        """Raise `ToolError` (`policy_denied`) for a host that is refused as it is written. No name is looked up."""
+        self._rules.check_host(url.host, url.port)
+        if address := address_of(url.host):
+            self._rules.check_address(url.host, url.port, address)
 
     async def open_streams(self, host: str, port: int, timeout: float = CONNECT_SECONDS) -> Streams:
         """Return a plain connection to this host. Raises `ToolError` when the policy refuses it or nothing answers."""

@@ -18,6 +18,11 @@ export interface ActingQuery {
   agent?: string | undefined;
 }
 
+/** The browser gets notifications from now on. */
+export interface AddedSubscription {
+  id: string;
+}
+
 /** The fields to change. Other fields stay. */
 export interface AgentChange {
   name?: string | undefined;
@@ -838,6 +843,13 @@ export interface NewSession {
   model?: string | undefined;
 }
 
+/** A subscription as browsers make it (`PushSubscription.toJSON`), with a label for people. */
+export interface NewSubscription {
+  endpoint: string;
+  keys: PushKeys;
+  label?: string | undefined;
+}
+
 /** A token to create. */
 export interface NewToken {
   scopes?: ('admin' | 'chat' | 'device' | 'tools')[] | undefined;
@@ -918,6 +930,20 @@ export interface PongMetadata {
   message: 'OK';
 }
 
+/** The answer of a person who has pressed a button of a notification. */
+export interface PushAnswer {
+  subscription: string;
+  question: string;
+  decision: 'allow' | 'deny';
+  token: string;
+}
+
+/** The keys of a browser's subscription, in base64url. */
+export interface PushKeys {
+  p256dh: string;
+  auth: string;
+}
+
 /** What the person opens (`login`) or compares (`trust`) before the answer. */
 export interface QuestionAction {
   url?: string | undefined;
@@ -994,6 +1020,12 @@ export interface RemovedMcpServer {
 /** The model and its key are gone. */
 export interface RemovedModel {
   name: string;
+}
+
+/** The browser gets no more notifications. */
+export interface RemovedSubscription {
+  id: string;
+  removed: true;
 }
 
 /** How the turn ended that answers the last message again. */
@@ -1250,6 +1282,22 @@ export interface Status {
   channels: Record<string, ChannelState>;
 }
 
+/** The caller's browsers that get notifications. */
+export interface SubscriptionList {
+  public_key: string;
+  subscriptions: SubscriptionView[];
+}
+
+/** A browser that gets notifications. */
+export interface SubscriptionView {
+  id: string;
+  label: string;
+  host: string;
+  created: string;
+  last_success: string | null;
+  current: boolean;
+}
+
 /** The call succeeded. */
 export interface SucceededCall {
   status: 'success';
@@ -1276,6 +1324,12 @@ export interface Switched {
   pattern: string;
   changed: boolean;
   tools: string[];
+}
+
+/** The push service has accepted a notification. */
+export interface TestedSubscription {
+  id: string;
+  accepted: true;
 }
 
 /** The tools to select and to deselect. */
@@ -1617,4 +1671,8 @@ export interface Operations {
   'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
   'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
   'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
+  'GET /api/push': { path: undefined; query: undefined; body: undefined; answer: SubscriptionList };
+  'POST /api/push': { path: undefined; query: undefined; body: NewSubscription; answer: AddedSubscription };
+  'DELETE /api/push/{subscription_id}': { path: { subscription_id: string }; query: undefined; body: undefined; answer: RemovedSubscription };
+  'POST /api/push/{subscription_id}/test': { path: { subscription_id: string }; query: undefined; body: undefined; answer: TestedSubscription };
 }

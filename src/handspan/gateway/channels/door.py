@@ -57,6 +57,10 @@ class ChannelDoor:
         await self.stop()
         await asyncio.gather(self._chats.close(), self._questions.close())
 
+    def shows(self, session: str) -> bool:
+        """Whether questions of this session are shown in a chat now."""
+        return self._questions.shows(session)
+
     def find_webhook(self, name: str) -> WebhookChannel | None:
         """Return the channel of this name, if it takes signed requests."""
         queue = self.messages.find(name)

@@ -67,6 +67,10 @@ class ChannelQuestions:
         """Show no more questions of this session."""
         self._places.pop(session, None)
 
+    def shows(self, session: str) -> bool:
+        """Whether questions of this session are shown in a chat now."""
+        return session in self._places
+
     async def show_open(self, session: str) -> None:
         """Show the questions of this session that were asked before, perhaps by an earlier process."""
         place = self._places[session]

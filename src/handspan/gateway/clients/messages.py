@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from handspan.channels.page import EVERY_CLIENT
+from handspan.channels.page import EVERY_CLIENT, ShowMessage, show_nowhere
 from handspan.core.bus import MessagePosted, MessageShown
 from handspan.core.calls import new_call_id
 from handspan.core.channels import OutgoingMessage
@@ -20,7 +20,11 @@ _WAIT_SECONDS: Final = 2.0
 class ClientMessages:
     """Shows messages to the person, whichever node their pages and clients are connected to."""
 
-    def __init__(self, nodes: Nodes, live: Live, peers: Callable[[], Iterable[Peer]]) -> None:
+    def __init__(
+        self, nodes: Nodes, live: Live, peers: Callable[[], Iterable[Peer]], notify: ShowMessage = show_nowhere
+    ) -> None:
+        """`notify` tells the person of a message that no page or client shows."""
+        self._notify = notify
         self._nodes = nodes
         self._bus = nodes.bus
         self._live = live
@@ -30,7 +34,10 @@ class ClientMessages:
         self._bus.subscribe(MessageShown, self._on_shown)
 
     async def show(self, message: OutgoingMessage) -> bool:
-        """Return whether a page or client shows the message. Other nodes are waited for only if none here does."""
+        """Return whether a page or client shows the message, or a browser gets a notification of it.
+
+        Other nodes are waited for only if no client here shows it.
+        """
         message_id, shown = new_call_id(), asyncio.Event()
         about = (message.channel, message.chat_id, message.content, message.session)
         self._waiting[message_id] = shown
@@ -40,7 +47,7 @@ class ClientMessages:
                 await self._nodes.pause(_WAIT_SECONDS, shown)
         finally:
             del self._waiting[message_id]
-        return shown.is_set()
+        return shown.is_set() or await self._notify(message)
 
     def _on_posted(self, posted: MessagePosted) -> None:
         if not self._show_here(posted):

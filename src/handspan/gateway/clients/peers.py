@@ -112,6 +112,11 @@ class Peers:
         """Return the peer of this id."""
         return self._peers.get(peer_id)
 
+    def has_chat(self, owner: str, session: str) -> bool:
+        """Whether a connected client of the owner shows the questions of this session."""
+        shown = (peer for peer in self if peer.session == session and peer.socket is not None)
+        return any(peer.role == "chat" and "questions" in peer.can and peer.who.owner == owner for peer in shown)
+
     def resume_token(self, peer: Peer) -> str:
         """Return the token with which this peer may come back."""
         return self._tokens.issue(peer.id, peer.who.owner, peer.role, peer.token)

@@ -59,6 +59,9 @@ _OPEN: Final = frozenset(
         ("GET", "/device/root.mobileconfig"),
         ("GET", "/signin"),
         ("GET", "/oauth/callback"),
+        ("GET", "/worker.js"),
+        ("GET", "/manifest.webmanifest"),
+        ("POST", "/push/answer"),
         ("GET", "/"),
     }
 )

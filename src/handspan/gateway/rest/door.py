@@ -25,6 +25,7 @@ from handspan.gateway.rest import (
     models,
     observe,
     pairing,
+    push,
     questions,
     sessions,
     skills,
@@ -58,6 +59,7 @@ _FAMILIES: Final = (
     mcp_logins.family,
     models.family,
     channels.family,
+    push.family,
 )
 """The routes of every module of this folder that has some."""
 
@@ -99,6 +101,7 @@ def make_state(gateway: GatewayParts) -> RestState:
             conflict=lambda key: Refusal(409, "idempotency_conflict", _USED.format(key=key)),
         ),
         webhook_tries=TryLimit(30, 60.0, share=partial(nodes.work.share_tries, "webhook")),
+        push_tries=TryLimit(10, 60.0, 300.0, share=partial(nodes.work.share_tries, "push")),
     )
     gateway.bus.subscribe(TokenRevoked, lambda event: state.running_calls.drop(event.token))
     return state

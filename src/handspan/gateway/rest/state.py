@@ -41,6 +41,7 @@ class RestState(Struct, kw_only=True):
     webhook_answers: Replays[Struct]
     """Stored answers by owner and key, for five minutes. A failed request may be sent again with its key."""
     webhook_tries: TryLimit
+    push_tries: TryLimit
     wait_seconds: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""
     running_calls: RunningCalls = field(default_factory=RunningCalls)
