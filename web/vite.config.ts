@@ -22,10 +22,11 @@ export default defineConfig({
     cssCodeSplit: false,
     assetsInlineLimit: 0,
     rolldownOptions: {
-      input: { page: 'index.html', device: 'device.html' },
+      input: { page: 'index.html', device: 'device.html', worker: 'src/push/worker.ts' },
       output: {
         // No hashes: the gateway sends an ETag, and the files that are checked in keep their names.
-        entryFileNames: 'page/[name].js',
+        // A service worker serves its own folder and what is below it: so it lies beside the page.
+        entryFileNames: ({ name }) => (name === 'worker' ? '[name].js' : 'page/[name].js'),
         chunkFileNames: ({ name }) => `page/${plainName(name)}.js`,
         assetFileNames: ({ names }) => `page/${names[0]?.endsWith('.css') ? 'page.css' : names[0]}`,
       },

@@ -16,6 +16,7 @@ import { Badge, List, Row, Sheet } from '../parts/list.tsx';
 import { Field, groupBy, IconButton, plural } from '../parts/section.tsx';
 import { attempt, toast } from '../parts/toast.tsx';
 import { go, href } from '../router.ts';
+import { Notifications } from './notifications.tsx';
 
 /** The devices: connected and known, with their tools; a new one is paired by a QR code. */
 export function Page({ rest: [what] }: PageProps) {
@@ -61,6 +62,7 @@ export function Page({ rest: [what] }: PageProps) {
           ))}
         </List>
       )}
+      <Notifications />
       <Dialog title="Pair a device" isOpen={isPairing} onClose={stopPairing}>
         {isPairing && devices && <PairPart known={devices.length} onPaired={stopPairing} />}
       </Dialog>

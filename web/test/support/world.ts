@@ -84,7 +84,9 @@ export class World {
   /** A person's browser that nobody has signed in. */
   async context(options: BrowserContextOptions = {}): Promise<BrowserContext> {
     if (!this.#browser) throw new Error('the browser runs only while tests do');
-    const context = await this.#browser.newContext({ viewport: DESKTOP, locale: 'en-GB', ...options });
+    // Only the tests of the service worker have one: it would answer in place of what a test puts before the gateway.
+    const usual = { viewport: DESKTOP, locale: 'en-GB', serviceWorkers: 'block' } as const;
+    const context = await this.#browser.newContext({ ...usual, ...options });
     context.setDefaultTimeout(90_000); // a guard, no measure
     this.#contexts.push(context);
     context.on('console', (message) => {
