@@ -64,6 +64,18 @@ async def test_the_page_is_at_the_address_of_the_gateway_and_runs_only_scripts_o
         assert (await anybody.get(f"/{path}")).status_code == 200
 
 
+async def test_the_page_can_be_installed_and_its_worker_asks_this_gateway_alone(anybody: httpx2.AsyncClient) -> None:
+    policy = (await anybody.get("/")).headers["content-security-policy"]
+    assert "worker-src 'self'; manifest-src 'self';" in policy
+    worker = await anybody.get("/worker.js")
+    assert worker.headers["content-security-policy"] == "default-src 'none'; connect-src 'self'"
+    manifest = await anybody.get("/manifest.webmanifest")
+    assert manifest.headers["content-type"] == "application/manifest+json"
+    for icon in manifest.json()["icons"]:
+        file = await anybody.get(f"/{icon['src']}")
+        assert (file.status_code, file.headers["content-type"]) == (200, "image/png")
+
+
 async def test_a_file_comes_compressed_to_a_client_that_reads_that(anybody: httpx2.AsyncClient) -> None:
     plain = await anybody.get("/page/page.js", headers={"accept-encoding": "identity"})
     packed = await anybody.get("/page/page.js", headers={"accept-encoding": "gzip"})

@@ -1,0 +1,10 @@
+self.addEventListener(`install`,()=>void self.skipWaiting()),self.addEventListener(`fetch`,t=>{t.request.mode===`navigate`&&a(t.request.url)===a(self.registration.scope)&&t.respondWith(fetch(t.request).catch(e))});function e(){return new Response(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>Handspan</title>
+<h1>The gateway can’t be reached</h1>
+<p>This device is offline, or the gateway does not run.</p>
+<p><a href="">Try again</a></p>
+</html>`,{status:503,headers:{"content-type":`text/html; charset=utf-8`,"content-security-policy":`default-src 'none'`}})}self.addEventListener(`push`,e=>{e.waitUntil(t(e.data?.json()))});function t(e){let t={body:e.body,tag:e.tag,data:e,icon:i(`page/icon_192.png`),renotify:!0,requireInteraction:e.kind===`question`,...e.allow&&{actions:[{action:`allow`,title:`Allow once`},{action:`deny`,title:`Deny`}]}};return self.registration.showNotification(e.title,t)}self.addEventListener(`notificationclick`,e=>{let t=e.notification.data;e.notification.close();let i=e.action===`allow`||e.action===`deny`;e.waitUntil(i?n(t,e.action):r(t))});async function n(e,n){let{subscription:r,question:a,allow:o,deny:s,...c}=e,l=n===`allow`?o:s,u=await fetch(i(`push/answer`),{method:`POST`,credentials:`omit`,headers:{"content-type":`application/json`},body:JSON.stringify({subscription:r,question:a,decision:n,token:l})}).then(({ok:e})=>e?``:`It was answered already, or its time is over.`,()=>`The gateway can’t be reached.`);u&&await t({...c,title:`Your answer did not count`,body:`${u} Open the page to look.`})}async function r({url:e}){let t=(await self.clients.matchAll({type:`window`,includeUncontrolled:!0})).find(e=>a(e.url)===a(self.registration.scope));t?(t.postMessage({open:e}),await t.focus()):await self.clients.openWindow(i(e))}function i(e){return new URL(e,self.registration.scope).href}function a(e){return new URL(e).pathname}
