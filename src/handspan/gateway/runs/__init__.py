@@ -6,7 +6,7 @@ Holds:   `runs.py` (read it first), what every door for such clients asks for; `
          client wishes, with `json_answers.py`; `agents.py`, whom a client may talk to; `attachments.py`, the images and
          files that it sends; `usage.py`, what its run used; `question_lines.py`, what a client is told that can't show
          a question. `chats.py` is over it, for clients that keep their own history: what
-         their requests (`entries.py`) mean for the session of their chat (SPEC F3).
+         their requests (`entries.py`) mean for the session of their chat (`known_chat.py`, SPEC F3).
          A call: `GraphTool.run` (`sources/graph.py`) returns `Pending` and the turn ends with the reason `pending`;
          the door asks its client for the call, and a later request of that client brings the result. Tools are in the
          registry only while a run of their client is at work.

@@ -10,16 +10,14 @@ import msgspec
 from msgspec import Struct, UnsetType, structs
 
 from handspan.agent.limits import TurnLimits
-from handspan.agent.requests import NOTHING_TO_DO, SayRequest
+from handspan.agent.requests import NOTHING_TO_DO
 from handspan.agent.sessions import Sessions
-from handspan.agent.turn import Turn
-from handspan.agent.turn_events import AnsweredBefore, SessionEvent, find_answer
+from handspan.agent.turn_events import AnsweredBefore, find_answer
 from handspan.core.bounded import BoundedDict
 from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.events import GATEWAY_LOST, GATEWAY_STOPPED, Ended
 from handspan.core.messages import AssistantMessage, Message, UserMessage
-from handspan.core.records import SessionState
 from handspan.core.store import Store
 from handspan.core.tasks import wait_for
 from handspan.gateway.runs.asked import arguments_of
@@ -33,6 +31,7 @@ from handspan.gateway.runs.entries import (
     split_history,
     with_id,
 )
+from handspan.gateway.runs.known_chat import EndWatch, KnownChat, look_at_chat
 from handspan.gateway.runs.results import GivenResult
 from handspan.gateway.runs.runs import ListenTo, RunListener, RunPlace, Runs
 from handspan.gateway.runs.wishes import RunWishes
@@ -130,7 +129,7 @@ class Chats:
 
     async def look(self, client: RunClient, session: str) -> Sequence[Message]:
         """Return the messages of this session as they are now; none if there is no such session."""
-        known = await _look(self._store, self._sessions, session, client.owner)
+        known = await look_at_chat(self._store, self._sessions, session, client.owner)
         return () if known is None else known.messages
 
     def owe(self, client: RunClient, request: ChatRequest) -> None:
@@ -237,7 +236,7 @@ class _Chat:
             return await self._say(message, history=history)
         return await (self._say_after(known) if self._request.is_only_new else self._say_in(known))
 
-    async def _say_after(self, known: "_KnownChat") -> ChatEnd:
+    async def _say_after(self, known: KnownChat) -> ChatEnd:
         """Say all that the client sends, after the messages that stay."""
         said, after = persons_messages(self._request.entries), self._request.after
         places = [place for place, message in enumerate(known.messages, 1) if isinstance(message, UserMessage)]
@@ -246,10 +245,10 @@ class _Chat:
             self._sessions.abort(known.id, self._client.owner)  # its answer is left behind
         return await self._say(said[-1], before=said[:-1], replaces=replaces)
 
-    async def _look(self, session_id: str) -> "_KnownChat | None":
-        return await _look(self._store, self._sessions, session_id, self._client.owner)
+    async def _look(self, session_id: str) -> KnownChat | None:
+        return await look_at_chat(self._store, self._sessions, session_id, self._client.owner)
 
-    async def _say_in(self, known: "_KnownChat") -> ChatEnd:
+    async def _say_in(self, known: KnownChat) -> ChatEnd:
         """Compare the person's messages with those of the session, and say what is new, join, or begin a version."""
         said, stored = persons_messages(self._request.entries), persons_messages(known.messages)
         equal = 0
@@ -266,7 +265,7 @@ class _Chat:
         places = [place for place, message in enumerate(known.messages, 1) if isinstance(message, UserMessage)]
         return await self._say(said[-1], before=said[differs:-1], replaces=places[differs])
 
-    def _is_version(self, known: "_KnownChat") -> bool:
+    def _is_version(self, known: KnownChat) -> bool:
         """Whether the same messages again mean another answer: there is one, and this is another request."""
         if self._request.is_version:
             return True
@@ -309,13 +308,13 @@ class _Chat:
             return await self._tell_answer(known) if also_over else None
         return await self._join(known)
 
-    async def _is_cut_off(self, known: "_KnownChat") -> bool:
+    async def _is_cut_off(self, known: KnownChat) -> bool:
         """Whether the last turn ended in the middle, because its process did."""
         ends = await self._store.conversations.ends(known.id, owner=self._client.owner)
         end = ends.get(len(known.messages))
         return not known.has_answer and (end is None or end.fault in (GATEWAY_LOST, GATEWAY_STOPPED))
 
-    async def _join(self, known: "_KnownChat") -> ChatEnd:
+    async def _join(self, known: KnownChat) -> ChatEnd:
         """Follow the turn that runs, go on with one that was cut off, or tell the answer again."""
         if known.state == "waiting" and (asked := await asked_tools(self._runs, self._client, self.session)):
             await self._listen(known.place)
@@ -328,7 +327,7 @@ class _Chat:
             return await self._end(await asyncio.shield(going_on))
         return await self._end(await self._wait_for_rest(known.place, is_new=True))
 
-    async def _tell_answer(self, known: "_KnownChat") -> ChatEnd:
+    async def _tell_answer(self, known: KnownChat) -> ChatEnd:
         listener = await self._listen(known.place)
         return ChatEnd(known.id, await self._tell_stored(listener, known.messages))
 
@@ -356,7 +355,7 @@ class _Chat:
 
         `is_new`: the listener has heard nothing of the turn yet.
         """
-        owner, watch = self._client.owner, _EndWatch()
+        owner, watch = self._client.owner, EndWatch()
         listener, session = await self._listen(place), self._sessions.get(place.session, owner)
         unlisten = [session.listen(listener.on_event), session.listen(watch.on_event)]
         try:
@@ -380,39 +379,6 @@ class _Chat:
         return structs.replace(self._request.wishes, session=self.session)
 
 
-class _KnownChat(Struct, frozen=True):
-    """The session of a chat, as it is when a request comes."""
-
-    id: str
-    state: SessionState
-    messages: Sequence[Message]
-    removed: int = 0
-
-    @property
-    def has_answer(self) -> bool:
-        """Whether the last message ends a turn."""
-        last = self.messages[-1]
-        return isinstance(last, AssistantMessage) and not last.calls
-
-    @property
-    def place(self) -> RunPlace:
-        """The place of a run that goes on here."""
-        return RunPlace(self.id, self.removed, resumes=True)
-
-
-async def _look(store: Store, sessions: Sessions, session_id: str, owner: str) -> _KnownChat | None:
-    """Return the session as it is now. Of one that is at work, this process knows more than the store."""
-    await sessions.until_stored(session_id, owner)
-    record = await store.conversations.find(session_id, owner=owner)
-    stored = [] if record is None else await store.conversations.load(session_id, owner=owner)
-    session = sessions.find(session_id, owner)
-    if session is not None and session.turns:
-        conversation = session.conversation
-        messages = stored if conversation is None else conversation.messages
-        return _KnownChat(session_id, "running", [*messages, *queued_messages(session.turns, messages)])
-    return None if record is None else _KnownChat(session_id, record.state, stored, record.removed)
-
-
 class _Once:
     """Calls a function once, however often it is called."""
 
@@ -432,24 +398,3 @@ async def asked_tools(runs: Runs, client: RunClient, session: str) -> list[Asked
         arguments = msgspec.json.encode(arguments_of(record)).decode()
         found.append(AskedTool(record.id, await runs.own_name(client, record), arguments))
     return found
-
-
-def queued_messages(turns: Sequence[Turn], messages: Sequence[Message]) -> list[UserMessage]:
-    """Return the messages of turns that are requested, and not among these messages yet."""
-    known = {message.turn for message in messages if isinstance(message, UserMessage)}
-    requests = [turn.request for turn in turns if turn.id not in known]
-    return [message for one in requests if isinstance(one, SayRequest) for message in (*one.before, one.message)]
-
-
-class _EndWatch:
-    """Notes the end of the running turn."""
-
-    def __init__(self) -> None:
-        self.is_over = asyncio.Event()
-        self.ended = NOTHING_TO_DO
-
-    def on_event(self, event: SessionEvent, turn: str) -> None:
-        """Take one event of the session."""
-        if isinstance(event, Ended):
-            self.ended = event
-            self.is_over.set()
