@@ -794,11 +794,27 @@ REQUIREMENTS: Final = {
             "gateway/agui/test_example.py::test_it_runs_its_own_tool_and_asks_before_a_change",
         ),
     ),
+    "F5": Requirement(
+        "Pages of the AI SDK talk to agents, with tools of both sides, approvals, and streams that are resumed.",
+        (
+            "gateway/ui_stream/test_chat.py::test_a_tool_of_the_gateway_is_run_here_and_shown",
+            "gateway/ui_stream/test_chat.py::test_parallel_calls_of_both_sides",
+            "gateway/ui_stream/test_chat.py::test_a_result_for_a_call_that_was_not_asked_counts_for_nothing",
+            "gateway/ui_stream/test_chat.py::test_regenerate_makes_a_version",
+            "gateway/ui_stream/test_questions.py::test_a_person_says_yes_on_the_page_and_the_run_goes_on",
+            "gateway/ui_stream/test_questions.py::test_arguments_that_the_person_changed_are_run",
+            "gateway/ui_stream/test_questions.py::test_a_forged_approval_answers_nothing",
+            "gateway/ui_stream/test_streams.py::test_another_page_gets_the_whole_answer_that_is_being_made",
+            "gateway/ui_stream/test_streams.py::test_closing_the_page_lets_the_run_go_on",
+            "gateway/ui_stream/test_streams.py::test_a_gateway_that_is_killed_goes_on_with_the_run",
+        ),
+    ),
     "F6": Requirement(
         "A question in an API without a place for it says in one line where it can be answered.",
         (
             "gateway/openai/test_questions.py::test_a_stream_says_where_to_answer_and_goes_on_with_the_answer",
             "gateway/openai/test_questions.py::test_with_a_key_the_run_goes_on_and_the_next_request_gets_its_answer",
+            "gateway/ui_stream/test_questions.py::test_a_question_that_the_page_cannot_show_is_a_line",
         ),
     ),
     "W1": Requirement(

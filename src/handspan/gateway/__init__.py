@@ -9,8 +9,9 @@ Holds:   `composition.py`, all parts put together from top to bottom (read it fi
          (which requests are let in), `http/` (the kit of all doors for HTTP), `sessions/` (what waits for a person or a
          client), `clients/` (WebSockets and devices), `channels/` (people on other networks), `rest/` (HTTP for
          programs and the page), `runs/` (runs of clients that may have tools of their own), `graph/` (such runs for web
-         pages), `openai/` (such runs for clients of OpenAI's API), `agui/` (such runs for clients of AG-UI),
-         `mcp/` (tools for MCP clients), `nodes/` (several gateways as one), `log/` (what is written about all that).
+         pages), `openai/` (such runs for clients of OpenAI's API), `agui/` (for clients of AG-UI), `ui_stream/` (for
+         pages of the AI SDK), `mcp/` (tools for MCP clients), `nodes/` (several gateways as one), `log/` (what is
+         written about all that).
 Imports: agent, engine, sources, mcp, channels, skills, registry, tools, models, store, bus, net, media, wire, config,
          core. No rules of its own: a door translates, the engine decides.
 To add:  a new part of the product is made in `composition.py`, with what it needs given to its constructor, and has

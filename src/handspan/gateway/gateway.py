@@ -34,6 +34,7 @@ _DOORS: Final = {
     "graph": "handspan.gateway.graph.door",
     "openai": "handspan.gateway.openai.door",
     "agui": "handspan.gateway.agui.door",
+    "ui_stream": "handspan.gateway.ui_stream.door",
     "mcp": "handspan.gateway.mcp.door",
     "pages": "handspan.gateway.pages",
 }
@@ -258,6 +259,8 @@ def door_of(scope: Scope) -> str:
         return "openai"
     if path == "/agui" or path.startswith("/agui/"):
         return "agui"
+    if path == "/ui" or path.startswith("/ui/"):
+        return "ui_stream"
     if path == "/mcp" or path.startswith("/mcp/"):
         return "mcp"
     return "pages" if path in _PAGES or path.startswith(_FILES) else "rest"

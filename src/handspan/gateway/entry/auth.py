@@ -88,7 +88,10 @@ _PREFLIGHT: Final[tuple[Header, ...]] = (
     (
         b"access-control-allow-headers",
         b"authorization, content-type, range, last-event-id, idempotency-key, x-pairing-code, x-session-id, x-persona,"
-        b" x-idempotency-key, x-webhook-secret",
+        b" x-idempotency-key, x-webhook-secret, x-chat-id, openai-organization, openai-project, x-stainless-arch,"
+        b" x-stainless-async, x-stainless-helper-method, x-stainless-lang, x-stainless-os, x-stainless-package-version,"
+        b" x-stainless-poll-helper, x-stainless-custom-poll-interval, x-stainless-retry-count, x-stainless-runtime,"
+        b" x-stainless-runtime-version, x-stainless-timeout",
     ),
     (b"access-control-max-age", b"600"),
 )
@@ -120,9 +123,7 @@ class Admitted(Struct, frozen=True):
         text = f"This token lacks the scope {scope!r}: use one that has it."
         if scope in self.who.scopes:  # SPEC F1
             bound = ", ".join(self.who.agents)
-            text = (
-                f"This token is bound to an agent ({bound}), and good for the fronts alone: use one that is not bound."
-            )
+            text = f"This token is bound to an agent ({bound}), and only talks to it: use one that is not bound."
         raise Refusal(403, "forbidden", text)
 
     def require_front(self) -> None:
