@@ -759,6 +759,7 @@ REQUIREMENTS: Final = {
             "gateway/openai/test_responses.py::test_tools_of_the_gateway_are_items_that_no_client_runs",
             "gateway/openai/test_responses.py::test_a_response_is_read_again_also_after_a_restart",
             "gateway/openai/test_responses.py::test_another_token_finds_no_response",
+            "gateway/openai/test_node_clients.py::test_tools_of_both_sides_run_once_and_the_answer_comes",
         ),
     ),
     "F3": Requirement(
