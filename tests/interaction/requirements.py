@@ -174,6 +174,7 @@ REQUIREMENTS: Final = {
         "The journal keeps every call.",
         (
             "engine/test_engine.py::test_the_journal_keeps_who_what_when_and_how_it_ended",
+            "gateway/openai/test_chat.py::test_the_calls_of_a_request_without_a_key_stay_in_the_journal",
             "interaction/test_behaviours.py::test_a_behaviour_is_the_same_through_every_door",
         ),
     ),
@@ -525,6 +526,7 @@ REQUIREMENTS: Final = {
             "store/test_long_conversations.py::test_a_process_that_is_killed_in_mid_summary_loses_nothing",
             "store/test_long_conversations.py::"
             "test_a_model_that_finds_it_too_long_is_asked_again_once_and_its_window_is_kept",
+            "store/test_long_conversations.py::test_a_message_that_was_too_long_does_not_block_what_is_said_next",
             "store/test_contexts.py::test_what_a_person_deletes_is_in_no_summary",
             "tools/test_artifact.py::test_the_stored_result_of_a_call_is_read_by_the_id_of_the_call",
         ),

@@ -476,7 +476,7 @@ async def test_a_brief_session_is_found_when_it_is_idle_and_leaves_what_it_used(
     later = store.ledger.now() + 3600
     assert [*await talk.find_idle("brief-", later)] == [("brief-1", "ann")]
     assert await talk.find_idle("brief-", 0.0) == []
-    await talk.delete("brief-1", owner="ann", keeps_usage=True)
+    await talk.delete("brief-1", owner="ann", keeps_records=True)
     assert await talk.find("brief-1", owner="ann") is None
     (spent,) = await store.usage.sums("day", owner="ann")
     assert (spent.replies, spent.cost.known) == (1, 0.5)

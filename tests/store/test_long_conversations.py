@@ -304,5 +304,21 @@ async def test_a_message_that_alone_is_too_long_is_told_as_such(state: Path) -> 
         await talk.say("Hello.")
         ended = await talk.say("many words " * 2000)
         assert ended.reason == "error" and "The last message alone is too long" in ended.text
+        assert "/undo takes the message back" in ended.text and not talk.compacted
         await soon(talk.session.undo(OPERATOR).wait_for_end())
         assert (await talk.say("Shorter.")).reason == "done"
+
+
+async def test_a_message_that_was_too_long_does_not_block_what_is_said_next(state: Path) -> None:
+    model = always()
+    async with long_talk(state, model) as talk:
+        await talk.say("Hello.")
+        for _ in range(3):
+            assert (await talk.say("many words " * 2000)).reason == "error"
+        assert (await talk.say("Hi again.")).reason == "done"
+        assert len(talk.compacted) == 1 and talk.compacted[0].after < talk.compacted[0].before
+        history = await talk.history()
+    assert [len(text_of(message)) for message in history[2:5]] == [len("many words " * 2000)] * 3
+    async with long_talk(state, model) as talk:  # another process sees the same
+        assert (await talk.say("And now?")).reason == "done"
+    assert "characters of this message are not shown" in text_of(model.requests[-1].messages[2])

@@ -14,6 +14,9 @@ from handspan.core.values import Json, JsonObject
 SessionState: TypeAlias = Literal["idle", "running", "waiting"]
 """`waiting`: a turn stopped at calls whose results come from a person or a page; it continues with them."""
 
+BRIEF_SESSION: Final = "brief-"
+"""The id of a session that lasts for one request begins so (SPEC F3). Its usage and its calls outlast it."""
+
 CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 """How a call ended, or `open`; `error` stands for every code."""
 

@@ -279,12 +279,15 @@ class Conversations(Protocol):
     async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
         """Store which skills are on in this session, in place of its agent's own."""
 
-    async def delete(self, session: str, *, owner: str, undo: bool = False, keeps_usage: bool = False) -> float | None:
+    async def delete(
+        self, session: str, *, owner: str, undo: bool = False, keeps_records: bool = False
+    ) -> float | None:
         """Remove the session with everything in it. Only people do that: sessions have no retention (SPEC S6).
 
         `undo`: hide it from everybody at once, and remove it some seconds later: returns until when `restore` brings it
-        back; None when it is removed already. `keeps_usage`: what its replies used still counts, as for a session that
-        lasts for one request (SPEC F3). Raises `ToolError` (`busy`) while it runs.
+        back; None when it is removed already. `keeps_records`: what its replies used still counts, and its ended calls
+        stay in the journal, as for a session that lasts for one request (SPEC E8, F3). Raises `ToolError` (`busy`)
+        while it runs.
         """
 
     async def restore(self, session: str, *, owner: str) -> SessionRecord:

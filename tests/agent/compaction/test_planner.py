@@ -9,7 +9,7 @@ from msgspec import structs
 
 from handspan.agent.compaction.planner import Plan, PlanLimits, plan, start_of_last_turn, visible_size
 from handspan.agent.compaction.sizes import MessageSizes
-from handspan.agent.compaction.view import visible
+from handspan.agent.compaction.view import text_of, visible
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -101,7 +101,10 @@ def test_whatever_is_cut_the_conversation_stays_one(messages: list[Message], lim
         check_next(before, message)
         before = message
     kept = [one for one in messages[marks.summarized :] if not isinstance(one, ResultsMessage)]
-    assert [one for one in seen if not isinstance(one, ResultsMessage)][bool(marks.summarized) :] == kept
+    shown = [one for one in seen if not isinstance(one, ResultsMessage)][bool(marks.summarized) :]
+    assert len(shown) == len(kept) and shown[-1:] == kept[-1:]
+    for (now, whole), after in zip(zip(shown, kept, strict=True), [*kept[1:], None], strict=True):
+        assert now == whole or isinstance(after, UserMessage), "only a message without an answer is shown short"
     assert isinstance(seen[0], UserMessage)
 
 
@@ -113,7 +116,8 @@ def test_it_ends_below_the_limit_or_says_by_how_much_it_can_not(messages: list[M
     size = visible_size(sizes, last.marks, sizes.follow(messages))
     assert size <= limits.most + last.too_much
     if last.too_much:  # then nothing is left that could be shorter
-        assert last.marks.short == len(messages) and last.marks.summarized in (start_of_last_turn(messages), 0)
+        assert len(messages) - last.marks.short <= isinstance(messages[-1], UserMessage)
+        assert last.marks.summarized in (start_of_last_turn(messages), 0)
     seen = MessageSizes()
     real = seen.whole[seen.follow(list(visible(messages, last.marks)))]
     assert real <= size + 150 * len(messages), "the sums are those of what the model sees"
@@ -178,6 +182,17 @@ def test_a_message_that_joined_belongs_to_the_turn_that_it_joined() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_only_a_person_s_message_that_is_too_long_can_not_be_helped(count: int) -> None:
+def test_only_a_person_s_last_message_that_is_too_long_can_not_be_helped(count: int) -> None:
     last, _ = carried_out([user(5000)] * count, PlanLimits(2000, 1000, 300, 1000))
     assert last.too_much >= 3000
+
+
+@pytest.mark.parametrize("between", [[], round_of(1, [10])], ids=["at once", "while a turn ran"])
+def test_a_message_without_an_answer_that_is_too_long_is_shown_with_its_head_and_tail(between: list[Message]) -> None:
+    said = UserMessage((Text("first " + "w" * 20_000 + " last"),))
+    messages: list[Message] = [user(10), *between, said, user(10)]
+    last, _ = carried_out(messages, PlanLimits(2000, 1000, 300, 1000))
+    (seen,) = [one for one in visible(messages, last.marks) if isinstance(one, UserMessage) and "first" in text_of(one)]
+    text = text_of(seen)
+    assert not last.too_much and len(text) < 1000
+    assert text.startswith("first ") and text.endswith(" last") and "characters of this message are not shown" in text

@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
 from handspan.core.messages import Media, Usage, UserMessage
+from handspan.gateway.stores import check_store
 from handspan.models.scripted import Scripted, ScriptedReply, call
 from tests.gateway.openai.kit import (
     ASK_WEATHER,
@@ -86,6 +88,20 @@ class TestAnswers:
             await until(lambda: _none(there))
             (spent,) = await there.parts.store.usage.sums("day", owner="operator")
             assert (spent.replies, spent.input.known) == (1, 3)
+
+    async def test_the_calls_of_a_request_without_a_key_stay_in_the_journal(self, there: Front) -> None:
+        await there.text('call read_file {"path": "no.txt"}\nthen\nIt is not there.')
+        await until(lambda: _none(there))
+        async with httpx2.AsyncClient(base_url=there.gateway.url) as client:
+            headers = {"authorization": f"Bearer {there.gateway.token}"}
+            (kept,) = (await client.get("/api/calls", headers=headers)).json()["calls"]
+        assert (kept["tool"], kept["status"]) == ("read_file", "error")
+
+    async def test_what_it_leaves_is_no_fault_of_the_store(self, tmp_path: Path) -> None:
+        async with front(tmp_path, Scripted([ScriptedReply(["yes"], Usage(3, 4))])) as there:
+            await there.text("well?")
+            await until(lambda: _none(there))
+            assert (await check_store(there.parts.app.settings)).faults == {}
 
 
 class TestInstructions:

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from handspan.core.records import BRIEF_SESSION
 from handspan.store.tables.database import Database, TableConnection
 
 COUNTED: Final = ("sessions", "messages", "calls", "questions", "agents", "tokens", "devices", "memories")
@@ -28,7 +29,8 @@ _FAULTS: Final = {
         "SELECT COUNT(*) FROM searched WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = searched.session)"
     ),
     "usage without a session": (
-        "SELECT COUNT(*) FROM usage WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = usage.session)"
+        f"SELECT COUNT(*) FROM usage WHERE session NOT LIKE '{BRIEF_SESSION}%'"
+        " AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = usage.session)"
     ),
     "ended calls without a result": "SELECT COUNT(*) FROM calls WHERE state = 'done' AND result IS NULL",
     "notes without a call": (

@@ -348,11 +348,13 @@ class StoredConversations:
         rows = await self._database.fetch_all(sql, (f"{prefix}%", before))
         return [(session, owner) for session, owner in rows]
 
-    async def delete(self, session: str, *, owner: str, undo: bool = False, keeps_usage: bool = False) -> float | None:
+    async def delete(
+        self, session: str, *, owner: str, undo: bool = False, keeps_records: bool = False
+    ) -> float | None:
         if undo and self._undo_seconds > 0:
             return await self._hide(session, owner)
         # A cancelled caller waits for the end of the removal, too.
-        await finish(self._delete(session, owner, keeps_usage=keeps_usage))
+        await finish(self._delete(session, owner, keeps_records=keeps_records))
         return None
 
     async def restore(self, session: str, *, owner: str) -> SessionRecord:
@@ -396,15 +398,15 @@ class StoredConversations:
         await self._database.write(work)
         return now + self._undo_seconds
 
-    async def _delete(self, session: str, owner: str, *, keeps_usage: bool) -> None:
+    async def _delete(self, session: str, owner: str, *, keeps_records: bool) -> None:
         """Mark the session as running, so that no turn begins meanwhile; then remove everything."""
         if self._lost_ends:
             await self.end_lost_turns()
         check_not_running(await self.get(session, owner=owner))
         claim = BeginTurn(session, owner, self._leases.own, self._clock())
-        await self._remove(session, owner, claim, keeps_usage=keeps_usage)
+        await self._remove(session, owner, claim, keeps_records=keeps_records)
 
-    async def _remove(self, session: str, owner: str, claim: Work[Any], *, keeps_usage: bool = False) -> None:
+    async def _remove(self, session: str, owner: str, claim: Work[Any], *, keeps_records: bool = False) -> None:
         """Remove the session. `claim`: marks it as running."""
         lease = self._leases.own
         release = EndTurn(session, owner, None, lease, is_late=True)
@@ -412,7 +414,7 @@ class StoredConversations:
         try:
             # The artifacts go first: if that fails, the session can still be deleted.
             await self._artifacts.forget_session(session, owner=owner)
-            await self._database.write(partial(_delete, session, lease, keeps_usage=keeps_usage))
+            await self._database.write(partial(_delete, session, lease, keeps_records=keeps_records))
         except Exception:  # any error: the session can be used again
             self._lost_ends[session] = release
             with contextlib.suppress(StoreError):
@@ -436,10 +438,12 @@ class _ClaimDeleted(Struct, frozen=True):
             raise TakenOver(self.session)
 
 
-async def _delete(session: str, lease: str, connection: TableConnection, *, keeps_usage: bool = False) -> None:
+async def _delete(session: str, lease: str, connection: TableConnection, *, keeps_records: bool = False) -> None:
     await check_lease(session, lease, connection)
     key = (sanitize(session),)
-    tables = ("messages", "left_messages", "context_marks", "searched", "calls", "questions", "responses")
-    for table in (*tables, *(() if keeps_usage else ("usage",))):
+    tables = ("messages", "left_messages", "context_marks", "searched", "questions", "responses")
+    for table in (*tables, *(() if keeps_records else ("usage", "calls"))):
         await connection.execute(f"DELETE FROM {table} WHERE session = ?", key)
+    if keeps_records:  # no turn goes on with a call that is open, so it would stay open for ever
+        await connection.execute("DELETE FROM calls WHERE session = ? AND state <> 'done'", key)
     await connection.execute("DELETE FROM sessions WHERE id = ?", key)
