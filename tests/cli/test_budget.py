@@ -13,7 +13,7 @@ def test_budget_says_what_is_left_and_adds_for_today(run: Shell) -> None:
     assert "all, a day: $0.00 of $5.00 spent, $5.00 left; whole again on 2" in shown
     assert "all, a month: $0.00 of $60.00 spent" in shown
     added = run("budget", "add", "2.5", **LIMITS).stdout
-    assert "$0.00 of $5.00 spent with $2.50 added, $7.50 left" in added
+    assert "$0.00 of $7.50 spent ($5.00 + $2.50 added today), $7.50 left" in added
     listed = json.loads(run("budget", "--json", **LIMITS).stdout)
     assert [one["left"] for one in listed["budgets"]] == [7.5, 62.5]
 
@@ -41,5 +41,5 @@ def test_money_is_added_to_a_budget_that_there_is(run: Shell) -> None:
 def test_a_chat_shows_the_budget_and_adds_to_it(run: Shell) -> None:
     done = run("chat", given="/budget\n/budget 2\n/budget much\n", **LIMITS)
     assert "$5.00 left" in done.stdout + done.stderr
-    assert "with $2.00 added, $7.00 left" in done.stdout + done.stderr
+    assert "of $7.00 spent ($5.00 + $2.00 added today), $7.00 left" in done.stdout + done.stderr
     assert "say how much to add today, as /budget 2" in done.stdout + done.stderr

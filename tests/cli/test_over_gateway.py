@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,10 +18,13 @@ from typing import Any, cast
 import pytest
 
 from handspan.cli.call import Calls
+from handspan.cli.questions import question_lines
 from handspan.cli.remote import Remote
 from handspan.cli.requests import RemoteRefused, segment
+from handspan.cli.terminal_questions import render_question
 from handspan.client.errors import GatewayUnreachable
 from handspan.core.values import JsonObject
+from handspan.wire.rest.questions import QuestionView
 from tests.cli.gateways import address, device, listed, serving, token
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
@@ -258,6 +262,29 @@ def test_a_tool_asks_for_a_value_at_this_terminal(run: Shell) -> None:
                 terminal.say("2")
                 terminal.until(r'"result":\["allow","blue"\]')
                 assert terminal.ended() == 0
+
+
+def test_a_question_with_a_list_is_answered_with_the_printed_command(run: Shell) -> None:
+    run.tool("paint", PAINT)
+    with serving(run), run.at_terminal("call", "paint") as terminal:
+        terminal.until(r"no answer\)\? ")
+        printed = re.search(r"answer: handspan (questions answer .+)   \(or: blue\)", run("questions").stdout)
+        assert printed is not None
+        words = shlex.split(printed[1])
+        assert words[-2:] == ["--value", "red"] and run(*words).returncode == 0
+        terminal.until(r'"result":\["allow","red"\]')
+        assert terminal.ended() == 0
+
+
+def test_a_question_for_money_says_so_and_its_command_can_be_pasted() -> None:
+    schema: JsonObject = {"enum": ["Add $2 today", "Add $10 today", "No"]}
+    asked = QuestionView("budget/1", "input", "", "budget", {}, "More?", "s", 60.0, schema, agent="General")
+    first, *_, last = question_lines(asked)
+    assert first == "budget/1  input: money for the agent 'General'"
+    assert last.endswith(
+        "answer budget/1 allow --value 'Add $2 today'   (or: 'Add $10 today', No); or: handspan budget add DOLLARS"
+    )
+    assert "Money for the agent 'General'" in render_question(asked.to_question())
 
 
 # tools

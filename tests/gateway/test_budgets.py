@@ -122,6 +122,7 @@ async def test_a_no_ends_the_turn_and_says_when_the_money_is_there_again(tmp_pat
         shown = (await client.get("/api/sessions/s")).json()["ended"]
     assert (shown["reason"], shown["fault"]) == ("error", {"of": "model", "code": "budget_spent"})
     assert "more than the whole budget" in shown["text"]
+    assert "`handspan budget add 2` adds to it today" in shown["text"]
     assert model.requests == []
 
 
@@ -211,6 +212,19 @@ async def test_a_question_goes_with_a_turn_that_is_stopped(tmp_path: Path) -> No
     assert (day["spent"], day["reserved"]) == (0.0, 0.0)
 
 
+async def test_a_gateway_that_stops_does_not_wait_for_money(tmp_path: Path) -> None:
+    async with gateway_with(tmp_path, [HALF], budget={"day": 0.2}) as (gateway, client, _):
+        saying = asyncio.create_task(say(client))
+        await next_question(client)
+        await gateway.close(WAIT)
+        await asyncio.gather(saying, return_exceptions=True)
+        await gateway.open()
+        client.headers["authorization"] = f"Bearer {gateway.token}"
+        assert (await client.get("/api/questions")).json()["questions"] == []
+        ended = (await client.get("/api/sessions/s")).json()["ended"]
+    assert (ended["reason"], ended["fault"]["code"]) == ("error", "budget_spent"), "it did not wait to be stopped"
+
+
 async def test_money_that_is_added_by_hand_wakes_a_turn_that_waits(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, [HALF], budget={"day": 0.2}) as (_, client, _):
         saying = asyncio.create_task(say(client))
@@ -264,7 +278,7 @@ async def test_an_agent_has_a_budget_of_its_own(tmp_path: Path) -> None:
         question = await next_question(client)
         assert "a month of the agent 'Cheap'" in question["subject"]
         await answer(client, question, "No")
-        assert (await saying).status_code == 500
+        assert "`handspan budget add 2 --agent Cheap`" in (await saying).text
         (limit,) = await budgets(client)
     assert (limit["of"], limit["period"]) == ("agent:Cheap", "month")
     assert model.requests == []

@@ -164,6 +164,15 @@ async def test_a_turn_that_was_running_is_closed_and_not_continued(store: Store,
     await soon(later.conversations.begin_turn(session.id, owner="ann"))
 
 
+async def test_a_question_of_a_lost_turn_that_has_no_call_takes_no_answer(store: Store, later: Store) -> None:
+    session = await running_session(store, user())
+    asked = structs.replace(question("", kind="input"), id="budget/1", tool="budget", session=session.id)
+    await soon(store.questions.ask(asked))
+    await crash(store, later)
+    assert await soon(later.questions.open_for(owner="ann")) == []
+    assert not await soon(later.questions.answer(asked.id, Answer("allow"), owner="ann"))
+
+
 async def test_the_open_calls_of_a_closed_turn_get_their_results_in_the_conversation(
     store: Store, later: Store
 ) -> None:

@@ -7,6 +7,7 @@ where no person can be asked, or says no, the request is refused. What a request
 import asyncio
 import contextlib
 import logging
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -25,6 +26,7 @@ from handspan.core.budgets import (
     Payer,
     Reservation,
     Settlement,
+    dollars_text,
     limits_of,
     next_period,
     paying,
@@ -36,7 +38,7 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, HandspanError, StoreError, ToolError
 from handspan.core.late_imports import zoneinfo
 from handspan.core.principals import OPERATOR
-from handspan.core.questions import Answer, Question, Questions
+from handspan.core.questions import BUDGET, Answer, Question, Questions
 from handspan.core.store import BudgetBook
 from handspan.core.tasks import Tasks, finish
 from handspan.core.values import Json
@@ -269,7 +271,7 @@ class Budgets:
             id=f"budget/{new_call_id()}",
             kind="input",
             call_id="",
-            tool="budget",
+            tool=BUDGET,
             arguments={},
             subject=f"{told} The next request may cost {_dollars(found.nano)}. Add money today?",
             owner=payer.owner,
@@ -299,6 +301,8 @@ class Budgets:
     async def _take_answer(self, question: Question, answer: Answer | None, found: NoRoom, day: str) -> None:
         """Add what the person said. Raises `ModelError` (`budget_spent`) for a no."""
         options = [str(one) for one in (question.schema or {})["enum"]]  # type: ignore[union-attr] # a list of ours
+        if answer is None:  # it may be stored and open: no request waits for its answer any more
+            await self._take_back(question)
         said = "" if answer is None or answer.decision != "allow" else str(answer.value)
         if said not in options[:-1]:
             raise self._refusal(found, day)
@@ -310,9 +314,12 @@ class Budgets:
         if asking is not None and not asking.done():
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-            with contextlib.suppress(ToolError):
-                if isinstance(self._questions, _TakesBack):
-                    await self._questions.take_back(question)
+            await self._take_back(question)
+
+    async def _take_back(self, question: Question) -> None:
+        with contextlib.suppress(ToolError):
+            if isinstance(self._questions, _TakesBack):
+                await self._questions.take_back(question)
 
     async def add(self, of: str, dollars: float, *, addition: str = "") -> None:
         """Add this amount to a budget for today. `addition`: an id, under which it is added once."""
@@ -348,11 +355,17 @@ class Budgets:
 
     def describe(self, state: LimitState) -> str:
         """Return how far this limit is spent, as a sentence."""
-        added = f" with {_dollars(state.added)} added today" if state.added else ""
+        added = f", with {_dollars(state.added)} added today {_dollars(state.most)}," if state.added else ""
         return (
             f"Of the budget of {_dollars(state.limit.nano)} a {state.limit.period}{_whose(state.limit.of)}{added} "
             f"{_dollars(state.spent)} are spent."
         )
+
+    def _how_to_add(self, found: NoRoom) -> str:
+        """Return the commands that add as much to each spent budget as the request needs."""
+        amount = self._amounts(found)[0]
+        limits = dict.fromkeys(state.limit.of for state in found.spent)
+        return " with ".join(f"`handspan budget add {amount:g}{_option_of(of)}`" for of in limits)
 
     def _refusal(self, found: NoRoom, day: str) -> ModelError:
         """Return the error that says what is spent, what the request may cost and what a person can do."""
@@ -362,8 +375,15 @@ class Budgets:
         if any(found.nano > state.limit.nano for state in found.spent):
             text += " That is more than the whole budget: raise it in the settings, send less, or set max_tokens."
         else:
-            text += f" It is free again on {free}. `handspan budget add DOLLARS` adds to it today."
+            text += f" It is free again on {free}."
+        text += f" {self._how_to_add(found)} adds to it today."
         return ModelError("budget_spent", text)
+
+
+def _option_of(of: str) -> str:
+    """Return the option of `handspan budget add` that names this budget."""
+    kind, _, name = of.partition(":")
+    return f" --{kind} {shlex.quote(name)}" if of else ""
 
 
 def check_zone(settings: Settings) -> None:
@@ -387,6 +407,4 @@ def _whose(of: str) -> str:
 
 
 def _dollars(nano: int) -> str:
-    """Return the amount for a person: small ones with more places."""
-    amount = to_dollars(nano)
-    return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}"
+    return dollars_text(to_dollars(nano))

@@ -12,8 +12,8 @@ from handspan.cli.options import completes
 from handspan.cli.render import one_line, print_as_json, print_done
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import WireError
-from handspan.core.question_checks import options_of
-from handspan.core.questions import QuestionAction
+from handspan.core.question_checks import is_text, options_of
+from handspan.core.questions import QuestionAction, is_for_money
 from handspan.core.values import Json, JsonObject, encode, escape_invisible, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList, QuestionView, StartedLogin
@@ -41,6 +41,8 @@ def question_lines(question: QuestionView) -> Iterator[str]:
     """Yield what is asked and how to answer it. Nothing is cut: a person decides by it."""
     arguments = f" {escape_invisible(encode(question.arguments).decode())}" if question.arguments else ""
     asks = f"the agent {question.agent!r} calls {question.tool}" if question.agent else question.tool
+    if is_for_money(question.to_question()):
+        asks = f"money for the agent {question.agent!r}" if question.agent else "money"
     yield f"{question.id}  {question.kind}: {asks}{arguments}"
     yield f"    {one_line(question.subject)}"
     if question.device:
@@ -64,8 +66,14 @@ def _how_to_answer(question: QuestionView) -> str:
     if question.schema is None:
         edit = ", allow --arguments JSON" if question.kind == "approval" else ""
         return f"allow   (or: deny, never, allow --always{edit})"
-    values: Json = options_of(question.schema) or question.schema
-    return f"allow --value JSON   (fits: {escape_invisible(encode(values).decode())})"
+    options = options_of(question.schema)
+    if not options or not all(isinstance(one, str) for one in options):
+        values: Json = options or question.schema
+        return f"allow --value JSON   (fits: {escape_invisible(encode(values).decode())})"
+    first, *more = (escape_invisible(shlex.quote(str(one))) for one in options)
+    others = f"   (or: {', '.join(more)})" if more else ""
+    money = "; or: handspan budget add DOLLARS" if is_for_money(question.to_question()) else ""
+    return f"allow --value {first}{others}{money}"
 
 
 def _render_definition(definition: JsonObject | None) -> str:
@@ -76,7 +84,7 @@ def _render_definition(definition: JsonObject | None) -> str:
 @click.argument("question_id", metavar="ID", shell_complete=completes("questions"))
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
-@click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
+@click.option("--value", help="What the question asks for, as JSON or a text of its list; with 'allow'.")
 @click.option("--arguments", help="Let the call run with these arguments, a JSON object, instead; with 'allow'.")
 @click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 def answer(
@@ -90,8 +98,7 @@ def answer(
     """
     if arguments is not None and decision != "allow":
         raise click.UsageError("--arguments goes with 'allow'.")
-    given = _read_value(value)
-    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given, "reason": reason}
+    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "reason": reason}
 
     async def work(requests: Requests) -> AcceptedAnswer:
         question = await _find(requests, question_id)
@@ -100,6 +107,7 @@ def answer(
                 raise click.UsageError(f"--arguments goes with approvals: this question is a {question.kind}.")
             check = await argument_check(requests, question.tool if question is not None else "")
             body["arguments"] = check(arguments)
+        body["value"] = _read_value(value, (question and question.schema) or {})
         found = question_id if question is None else question.id  # the gateway refuses one that is not there
         return await requests.change("POST", f"/api/questions/{segment(found)}/answer", AcceptedAnswer, body)
 
@@ -117,10 +125,15 @@ async def _find(requests: Requests, typed: str) -> QuestionView | None:
     return found[0] if found else None
 
 
-def _read_value(value: str | None) -> Json:
+def _read_value(value: str | None, schema: JsonObject) -> Json:
+    """Return the value that is meant: a text where the question has it in its list or asks for one, else JSON."""
+    if value is None or value in options_of(schema):
+        return value
     try:
-        return None if value is None else strict_json.parse(value)
+        return strict_json.parse(value)
     except WireError as error:
+        if is_text(schema):
+            return value
         raise click.UsageError(f"--value: this is not JSON: {error}. A text needs quotes: '\"text\"'.") from None
 
 

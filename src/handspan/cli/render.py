@@ -15,6 +15,7 @@ from handspan.cli.options import is_json
 from handspan.cli.requests import SHORT_ID
 from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
+from handspan.core.budgets import dollars_text
 from handspan.core.principals import AGENT_SCOPE, ANSWERS_SCOPE, Origin
 from handspan.core.records import Total, UsageSum
 from handspan.core.sources import SourceState
@@ -351,9 +352,10 @@ def render_usage(sums: Sequence[UsageSum]) -> list[str]:
 def render_budgets(found: BudgetList) -> list[str]:
     """Return one line of text for each budget."""
     return [
-        f"{one.of or 'all'}, a {one.period}: ${one.spent:.2f} of ${one.limit:.2f} spent"
-        f"{f' with ${one.added:.2f} added' if one.added else ''}, ${one.left:.2f} left"
-        f"{f', ${one.reserved:.4f} reserved' if one.reserved else ''}; whole again on {one.free_on}"
+        f"{one.of or 'all'}, a {one.period}: {dollars_text(one.spent)} of {dollars_text(one.limit + one.added)} spent"
+        f"{f' ({dollars_text(one.limit)} + {dollars_text(one.added)} added today)' if one.added else ''}, "
+        f"{dollars_text(one.left)} left"
+        f"{f', {dollars_text(one.reserved)} reserved' if one.reserved else ''}; whole again on {one.free_on}"
         for one in found.budgets
     ]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.question_checks import check_answer, is_text, options_of
-from handspan.core.questions import Answer, Opened, Question, QuestionAction, Questions, ignore_opened
+from handspan.core.questions import Answer, Opened, Question, QuestionAction, Questions, ignore_opened, is_for_money
 from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.engine.questions import RuleAnswers
 from handspan.wire import strict_json
@@ -196,6 +196,8 @@ def _call_line(question: Question) -> str:
     """Return which tool asks, with exactly its arguments: an invisible character is shown by its code."""
     arguments = f" {_short(question.arguments)}" if question.arguments else ""
     tool = strip_invisible(question.tool)
+    if is_for_money(question):
+        return f"Money for the agent {strip_invisible(question.agent)!r}" if question.agent else "Money"
     if question.agent:
         return f"The agent {strip_invisible(question.agent)!r} calls {tool}{arguments}"
     return f"A call of {tool}{arguments}" if question.call_id else f"{tool}{arguments}"

@@ -133,6 +133,12 @@ def to_dollars(nano: int) -> float:
     return nano / NANO
 
 
+def dollars_text(dollars: float) -> str:
+    """Return the amount for a person: in cents, or with more places if it is small and has no whole cents."""
+    is_in_cents = dollars >= 0.1 or abs(dollars * 100 - round(dollars * 100)) < 1e-6
+    return f"${dollars:.2f}" if is_in_cents else f"${dollars:.4f}"
+
+
 def first_day(period: BudgetPeriod, day: str) -> str:
     """Return the day with which the period of this day began."""
     return day if period == "day" else f"{day[:8]}01"

@@ -12,6 +12,8 @@ Decision: TypeAlias = Literal["allow", "deny", "deny_forever", "expired"]
 
 OFFERING_CLIENT: Final = "the client that offers the tool"
 """Stands in place of a device's label for tools that the client of a chat offers."""
+BUDGET: Final = "budget"
+"""Stands in place of a tool in questions for money."""
 FIRST_KINDS: Final[frozenset[QuestionKind]] = frozenset(("permission", "approval"))
 """Every client that shows questions can show these (ws.md 3.8)."""
 
@@ -98,17 +100,42 @@ def waiting_text(question: Question) -> str:
     device, how = question.device, ""
     if not device:
         place = "in the chat" if question.session and not question.for_admin else "on the page"
-        where, how = "", f" Answer {place}, or with `handspan questions answer {question.id} allow` (or deny)."
+        where, how = "", f" Answer {place}, or with `handspan questions answer {answer_words(question)}."
     else:
         where = f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"
+    return f"Waiting for your answer{where}: {asked_text(question)}{how}"
+
+
+def asked_text(question: Question) -> str:
+    """Return what the person is asked, in one sentence."""
     match question.kind:
         case "permission":
-            asked = f"may {question.tool!r} use the permission {question.subject!r}?"
+            return f"may {question.tool!r} use the permission {question.subject!r}?"
         case "approval":
-            asked = f"may {question.tool!r} run? {question.subject}"
+            return f"may {question.tool!r} run? {question.subject}"
         case _:
-            asked = question.subject
-    return f"Waiting for your answer{where}: {asked}{how}"
+            return question.subject
+
+
+def answer_words(question: Question) -> str:
+    """Return what follows `handspan questions answer` for this question, and what else can be said to it.
+
+    Texts of a list are in single quotes: a shell leaves a dollar sign in them alone.
+    """
+    options = (question.schema or {}).get("enum")
+    if question.schema is None:
+        return f"{question.id} allow` (or deny)"
+    if not isinstance(options, list) or not all(type(one) is str and "'" not in one for one in options):
+        return f"{question.id} allow --value VALUE` (or deny)"
+    first, *more = (f"'{one}'" for one in options)
+    others = f" (or {', '.join(more)})" if more else ""
+    money = ", or with `handspan budget add DOLLARS`" if is_for_money(question) else ""
+    return f"{question.id} allow --value {first}`{others}{money}"
+
+
+def is_for_money(question: Question) -> bool:
+    """Whether the question asks for more money for a budget: no call waits for it, but a request to a model."""
+    return question.tool == BUDGET and not question.call_id
 
 
 def waiting_note(question: Question) -> Json:

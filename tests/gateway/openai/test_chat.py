@@ -95,7 +95,7 @@ class TestAnswers:
         async with httpx2.AsyncClient(base_url=there.gateway.url) as client:
             headers = {"authorization": f"Bearer {there.gateway.token}"}
             (kept,) = (await client.get("/api/calls", headers=headers)).json()["calls"]
-        assert (kept["tool"], kept["status"]) == ("read_file", "error")
+        assert (kept["tool"], kept["status"]) == ("read_file", "file_not_found")
 
     async def test_what_it_leaves_is_no_fault_of_the_store(self, tmp_path: Path) -> None:
         async with front(tmp_path, Scripted([ScriptedReply(["yes"], Usage(3, 4))])) as there:

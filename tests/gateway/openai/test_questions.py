@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from handspan.core.messages import Usage
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
+from handspan.models.scripted import Scripted, ScriptedReply
 from tests.gateway.openai.kit import Front, front, words
 from tests.waiting import soon, until
 
@@ -67,9 +69,10 @@ async def test_a_whole_answer_that_is_answered_in_time_says_nothing_of_it(tmp_pa
         assert envelope["result"] == "held"
 
 
-async def test_without_a_key_the_answer_ends_with_the_line_and_the_question_expires(asking: Front) -> None:
+async def test_without_a_key_the_answer_says_that_nobody_answered_and_the_question_expires(asking: Front) -> None:
     text = await asking.text(SCRIPT)
-    assert "may 'hold' run?" in text and "handspan questions answer" in text
+    assert "This waited 0.05 seconds for a person" in text and "may 'hold' run?" in text
+    assert "X-Chat-Id" in text and "handspan questions answer" not in text
     await until(lambda: _nothing_is_left(asking))
 
 
@@ -78,6 +81,49 @@ async def test_with_a_key_the_run_goes_on_and_the_next_request_gets_its_answer(a
     assert "may 'hold' run?" in await asking.text(SCRIPT, extra_headers=headers)
     await allow(asking)
     assert '"held"' in await asking.text(SCRIPT, extra_headers={**headers})
+
+
+# A request to a model asks for money: no call asks then.
+
+
+def without_money(folder: Path) -> Any:
+    """A gateway whose model costs more than its budget allows."""
+    price = {"api": "custom", "base_url": "http://127.0.0.1:9/v1", "price": {"input": 1000.0, "output": 1000.0}}
+    replies = [ScriptedReply(("Paid.",), Usage(300, 200))]
+    models, given = {"priced": price}, {"budget": {"day": 0.2}, "fronts": {"wait": 0.05}}
+    agents = {"General": {"tools": [], "instructions": "Be brief."}}
+    return front(folder, Scripted(replies, name="priced"), models=models, agents=agents, **given)
+
+
+async def test_a_question_for_money_is_told_in_a_stream_with_words_that_answer_it(tmp_path: Path) -> None:
+    async with without_money(tmp_path) as there:
+        stream = await there.stream("hi")
+        chunks = []
+        async for chunk in stream:
+            chunks.append(chunk)
+            if "handspan questions answer" in words(chunks):
+                break
+        question = await open_question(there)
+        assert f"answer {question.id} allow --value 'Add $2 today'` (or 'Add $10 today', 'No')" in words(chunks)
+        assert "`handspan budget add DOLLARS`" in words(chunks)
+        assert await there.parts.questions.answer(question.id, Answer("allow", value="Add $2 today"), person(OPERATOR))
+        chunks += [chunk async for chunk in stream]
+        assert words(chunks).endswith("Paid.")
+
+
+async def test_a_whole_answer_waits_for_money_as_long_as_for_any_question(tmp_path: Path) -> None:
+    async with without_money(tmp_path) as there:
+        headers = {"X-Chat-Id": "c1"}
+        assert "Add money today?" in await there.text("hi", extra_headers=headers)
+        question = await open_question(there)
+        assert await there.parts.questions.answer(question.id, Answer("allow", value="Add $2 today"), person(OPERATOR))
+        assert await there.text("hi", extra_headers={**headers}) == "Paid."
+
+
+async def test_without_a_key_a_question_for_money_is_given_up(tmp_path: Path) -> None:
+    async with without_money(tmp_path) as there:
+        assert "This waited 0.05 seconds" in await there.text("hi")
+        await until(lambda: _nothing_is_left(there))
 
 
 async def _nothing_is_left(there: Front) -> bool:

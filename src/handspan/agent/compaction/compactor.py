@@ -165,12 +165,16 @@ class Compactor:
         Return the tools, and how many tokens too many there still are.
         """
         meter, before, old = conversation.meter, _measure(conversation, specs), conversation.marks
+        old_size = visible_size(meter.sizes, old, len(conversation.messages))
         assert meter.window.tokens is not None
         if meter.window.is_certain:
             specs = _narrow_tools(conversation, specs)
+            if excess := _excess_of_last(conversation):  # nothing that is done helps
+                return specs, excess
         limits = await self._limits(conversation, meter.window.tokens, context.at)
         note, too_much = await self._move(conversation, limits, emit)
-        if conversation.marks != old:
+        size = visible_size(meter.sizes, conversation.marks, len(conversation.messages))
+        if conversation.marks != old and (note or size < old_size):
             self._tell(conversation, specs, before, note, emit=emit)
         return specs, too_much
 
@@ -299,6 +303,15 @@ def _narrow_tools(conversation: Conversation, specs: Sequence[ToolSpec]) -> Sequ
     return specs
 
 
+def _excess_of_last(conversation: Conversation) -> int:
+    """Return how many tokens too many the person's last message has, with instructions and tools alone; 0: it fits."""
+    meter, messages = conversation.meter, conversation.messages
+    assert meter.window.tokens is not None
+    place = next((place for place in range(len(messages) - 1, -1, -1) if type(messages[place]) is UserMessage), 0)
+    alone = (meter.overhead + meter.sizes.of(place)[0]) * meter.factor if messages else 0
+    return max(0, int(alone) - meter.window.tokens)
+
+
 def _no_room(conversation: Conversation, window: int) -> str:
     """Return why the next request can't fit, and what a person can do."""
     meter, model = conversation.meter, conversation.model.name
@@ -309,7 +322,8 @@ def _no_room(conversation: Conversation, window: int) -> str:
             f"read {window:,} ({setting}). Allow the agent fewer tools (agents.NAME.tools, or tools.shown), shorten "
             "its instructions, or choose another model."
         )
-    if conversation.marks.summarized < start_of_last_turn(conversation.messages):
+    is_older = conversation.marks.summarized < start_of_last_turn(conversation.messages)
+    if is_older and not _excess_of_last(conversation):
         why = meter.failure or "Summaries are switched off (context.summary)."
         return (
             f"The conversation is too long for {model!r}, which can read {window:,} tokens ({setting}). {why} Try "
@@ -317,5 +331,5 @@ def _no_room(conversation: Conversation, window: int) -> str:
         )
     return (
         f"The last message alone is too long for {model!r}, which can read {window:,} tokens ({setting}). Send less at "
-        "once, or as a file that the agent can read in parts, or choose another model."
+        "once, or as a file that the agent can read in parts, or choose another model. /undo takes the message back."
     )

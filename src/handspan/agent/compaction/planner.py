@@ -139,16 +139,34 @@ def _parts_calls(messages: Sequence[Message], cut: int) -> bool:
 def _shorten_last_turn(
     messages: Sequence[Message], sizes: MessageSizes, marks: ContextMarks, limits: PlanLimits
 ) -> Plan:
-    """Return a plan that makes results of the last turn shorter: first all but those that came last."""
+    """Return a plan that makes the last turn shorter: first all results but those that came last.
+
+    A person's message that was refused for its length must not stand in the way of what the person says next, so it is
+    shortened, too. The very last message of the person never is.
+    """
     count = len(messages)
-    results = (place for place in range(count - 1, -1, -1) if type(messages[place]) is ResultsMessage)
-    last = next(results, 0)
+    last, asked = _last_place(messages, ResultsMessage), _last_place(messages, UserMessage)
     shorter = _shorten_up_to(max(last, marks.short), sizes, marks, limits.target, count=count)
     if visible_size(sizes, shorter, count) <= limits.most:
         return Plan(shorter)
-    bare = visible_size(sizes, structs.replace(shorter, short=count), count)
-    many = sum(whole > short for whole, short in map(sizes.of, range(shorter.short, count))) or 1
+    if asked > last and _gain(sizes, last + 1, asked):
+        shorter = _shorten_up_to(asked, sizes, marks, limits.target, count=count)
+        if visible_size(sizes, shorter, count) <= limits.most:
+            return Plan(shorter)
+    end = max(asked if asked == count - 1 else count, shorter.short)
+    bare = visible_size(sizes, structs.replace(shorter, short=end), count)
+    many = sum(whole > short for whole, short in map(sizes.of, range(shorter.short, end))) or 1
     room = (limits.most - bare) // many - _OF_CUT
     if room >= _LEAST_ROOM:
         return Plan(structs.replace(shorter, made=count, room=characters_of(room)))
-    return Plan(structs.replace(shorter, short=count, made=count), too_much=max(0, bare - limits.most))
+    return Plan(structs.replace(shorter, short=end, made=count), too_much=max(0, bare - limits.most))
+
+
+def _last_place(messages: Sequence[Message], kind: type[ResultsMessage] | type[UserMessage]) -> int:
+    """Return the place of the last message of this kind, from 0; also 0 if there is none."""
+    return next((place for place in range(len(messages) - 1, 0, -1) if type(messages[place]) is kind), 0)
+
+
+def _gain(sizes: MessageSizes, first: int, end: int) -> int:
+    """Return how many tokens fewer the messages from `first` to before `end` have when they are short."""
+    return sizes.whole[end] - sizes.whole[first] - sizes.short[end] + sizes.short[first]

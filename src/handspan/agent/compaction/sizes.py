@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from handspan.agent.compaction.view import is_long
+from handspan.agent.compaction.view import is_left_behind, is_long, is_long_message, shorten_message
 from handspan.core.messages import (
     Api,
     AssistantMessage,
@@ -32,17 +32,25 @@ class MessageSizes:
         self.api = api
         self.whole = array("q", [0])
         self.short = array("q", [0])
-        """The same with results of one line."""
+        """The same with results of one line, and with long messages of the person short that got no answer."""
 
     def follow(self, messages: Sequence[Message]) -> int:
         """Add the messages that are new, and return the count of all."""
         known, count = len(self.whole) - 1, len(messages)
         while known < count:
+            if is_left_behind(messages, known) and is_long_message(messages[known - 1]):
+                self._shorten_last(messages[known - 1])
             whole, short = self._sizes(messages[known])
             self.whole.append(self.whole[known] + whole)
             self.short.append(self.short[known] + short)
             known += 1
         return count
+
+    def _shorten_last(self, message: Message) -> None:
+        """Note that the last message can be shown shorter: the person has written again before an answer."""
+        assert type(message) is UserMessage
+        known = len(self.short) - 1
+        self.short[known] = self.short[known - 1] + self._sizes(shorten_message(message))[1]
 
     def of(self, place: int) -> tuple[int, int]:
         """Return the sizes of the message at this place, from 0: whole and short."""

@@ -1,4 +1,7 @@
-"""What a model sees of a conversation with marks: the summary, results of one line, then all as it is (SPEC L1)."""
+"""What a model sees of a conversation with marks: the summary, results of one line, then all as it is (SPEC L1).
+
+A long message of the person that got no answer, as one that the model could not read, is short where results are.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,8 @@ from handspan.engine.result_limit import shrink
 
 _SHORT: Final = 320
 """A result with no more characters than this stays as it is."""
+_SHORT_MESSAGE: Final = 600
+"""Characters that are shown of a person's long message that got no answer."""
 _LEAST_SHARE: Final = 200
 _ARTIFACT: Final = re.compile(r'"artifact":"([^"\\]{1,80})"|Call read_artifact with id \'([^\'\\]{1,80})\'')
 _CODE: Final = re.compile(r'"status":"error","error_type":"(\w+)","code":"(\w+)"')
@@ -36,7 +41,43 @@ def visible(messages: Sequence[Message], marks: ContextMarks) -> Iterator[Messag
                 message = shorten(message)
             elif marks.room and seq <= marks.made:
                 message = cut(message, marks.room)
+        elif (
+            type(message) is UserMessage
+            and seq <= marks.short
+            and is_left_behind(messages, seq)
+            and is_long_message(message)
+        ):
+            message = shorten_message(message)
         yield message
+
+
+def is_left_behind(messages: Sequence[Message], seq: int) -> bool:
+    """Whether the message of this number is a person's that got no answer before the person wrote again."""
+    return type(messages[seq - 1]) is UserMessage and seq < len(messages) and type(messages[seq]) is UserMessage
+
+
+def is_long_message(message: Message) -> bool:
+    """Whether this message of a person becomes shorter when it is left behind."""
+    if type(message) is not UserMessage:
+        return False
+    return any(type(part) is not Text for part in message.parts) or len(text_of(message)) > 2 * _SHORT_MESSAGE
+
+
+def shorten_message(message: UserMessage) -> UserMessage:
+    """Return the message with head and tail of its text, and a note in place of what is left out."""
+    text, files = text_of(message), sum(type(part) is not Text for part in message.parts)
+    head, tail = text[: _SHORT_MESSAGE * 3 // 4], text[len(text) - _SHORT_MESSAGE // 4 :]
+    if len(text) <= 2 * _SHORT_MESSAGE:
+        head, tail = text, ""
+    left_out = [f"{len(text) - len(head) - len(tail):,} of {len(text):,} characters"] if tail else []
+    left_out += [f"{files} images or files"] if files else []
+    note = f"[… {' and '.join(left_out)} of this message are not shown: it is long and got no answer …]"
+    return structs.replace(message, parts=(Text("\n".join(filter(None, (head, note, tail)))),))
+
+
+def text_of(message: UserMessage) -> str:
+    """Return the text of a person's message."""
+    return "\n".join(part.text for part in message.parts if type(part) is Text)
 
 
 def summary_message(summary: str) -> UserMessage:

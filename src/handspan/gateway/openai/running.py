@@ -142,7 +142,8 @@ class RunningChat:
 async def wait_whole(run: RunningChat) -> ChatEnd:
     """Return the end of a run for a whole answer. Raises what went wrong.
 
-    A question that nobody answers in time ends the answer: it says where to answer (SPEC F6).
+    A question that no person answers in time ends the answer: it says where to answer, or that this was given up
+    (SPEC F6).
     """
     asked = asyncio.Event()
     run.teller.on_question = asked.set
@@ -153,16 +154,25 @@ async def wait_whole(run: RunningChat) -> ChatEnd:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
     if question is not None:
-        run.teller.leave_question(question)
         if run.chat.key:
+            run.teller.leave_question(question)
             run.request.door.chats.owe(run.request.client, run.chat)
-        else:
-            run.request.parts.questions.withdraw([question])  # no client can ask for it later
+        else:  # no client can ask for it later
+            run.teller.give_up_question(question, run.request.parts.app.settings.fronts.wait)
+            await _end_question(run, question)
         return ChatEnd("", Ended("done"))
     end = run.task.result()
     if isinstance(end, ChatEnd):
         return end
     raise end
+
+
+async def _end_question(run: RunningChat, question: Question) -> None:
+    questions = run.request.parts.questions
+    if question.call_id:
+        questions.withdraw([question])
+    else:
+        await questions.take_back(question)
 
 
 async def _wait_for_end(run: RunningChat, asked: asyncio.Event) -> Question | None:

@@ -8,7 +8,7 @@ from handspan.agent.conversation import Conversation
 from handspan.agent.final_answer import FINAL_ANSWER
 from handspan.agent.turn_events import AnsweredBefore, QuestionOver, SessionEvent
 from handspan.core import events
-from handspan.core.questions import Question
+from handspan.core.questions import Question, asked_text
 from handspan.core.values import strip_invisible
 from handspan.gateway.runs.chats import ChatEnd
 from handspan.gateway.runs.json_answers import JsonAnswer
@@ -106,7 +106,9 @@ class RunTeller:
             case events.CallFinished(name=name) if name not in self._own:
                 self._sink.call_ended(event)
                 self._note_activity(event)
-            case events.QuestionAsked(question=question) if question.call_id:
+            case events.QuestionAsked(question=question) if (
+                question.call_id or question.session
+            ):  # the run waits for it
                 self._tell_question(question)
             case QuestionOver(id=question_id) if self.question is not None and self.question.id == question_id:
                 self.question = None
@@ -153,6 +155,14 @@ class RunTeller:
     def leave_question(self, question: Question) -> None:
         """Say at the end of an answer that it waits for a person."""
         self._put(f"{self._gap}{question_line(question, self._page)}")
+
+    def give_up_question(self, question: Question, seconds: float) -> None:
+        """Say at the end of an answer that it has waited for a person in vain: nothing goes on, no answer counts."""
+        asked = strip_invisible(" ".join(asked_text(question).split()))
+        self._put(
+            f"{self._gap}This waited {seconds:g} seconds for a person, who was asked: {asked} Then it was given up. To "
+            "have time for an answer, send the request with the name of a chat (the header X-Chat-Id), or as a stream."
+        )
 
     @property
     def _gap(self) -> str:

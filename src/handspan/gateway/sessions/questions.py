@@ -61,6 +61,7 @@ class AwaitedQuestions:
         self._given_up: dict[str, float] = {}
         """Questions whose tools were cancelled, and when each expires in the store too."""
         self._can_hand_over: CanHandOver = lambda _: False
+        self._stops = False
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
         """Return all open questions of this owner; `expires_in` is the time that is left."""
@@ -75,6 +76,7 @@ class AwaitedQuestions:
     def hand_over(self, can_hand_over: CanHandOver) -> None:
         """Let calls wait without this process, now and from now on: the gateway stops. Their questions stay open."""
         self._can_hand_over = can_hand_over
+        self._stops = True
         for waiting in self._waiting.values():
             waiting.has_changed.set()
 
@@ -143,6 +145,9 @@ class AwaitedQuestions:
     async def take_back(self, question: Question) -> None:
         """End a question without a call that has no answer: the part that asked it has gone on."""
         if await self._book.take_back(question.id, owner=question.owner):
+            if (waiting := self._waiting.get(question.id)) is not None:
+                waiting.is_answered = True
+                waiting.has_changed.set()
             self._publish_end(question, None, "")
 
     def wake(self, question_id: str) -> None:
@@ -177,7 +182,7 @@ class AwaitedQuestions:
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
-                if self._can_hand_over(question.call_id):
+                if self._can_hand_over(question.call_id) or (self._stops and _is_of_request(question)):
                     raise AnswerComesLater
                 await wait_for(min(seconds, self._nodes.poll_seconds), waiting.has_changed)
                 if not waiting.is_answered:  # else each call that waits has to see it
@@ -214,3 +219,8 @@ class AwaitedQuestions:
         decision = None if answer is None else answer.decision
         about = (question.owner, question.session, question.call_id, question.id, question.kind)
         self._bus.publish(QuestionEnded(*about, decision, by))
+
+
+def _is_of_request(question: Question) -> bool:
+    """Whether a request to a model of a turn waits for this question: it ends with its process."""
+    return bool(question.session) and not question.call_id

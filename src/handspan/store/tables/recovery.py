@@ -7,6 +7,7 @@
 - A call that waits for a client, a person or a page stays open until its time is over. While a person is asked to log
   in for a client's call, the time of that call stands still.
 - What a request to a model has reserved of a budget is released.
+- A question that a request to a model waited for, as for more money, is over: no request waits for its answer.
 - A running turn is closed, not continued, and has an end that says so (SPEC L7); or it waits for its open calls.
 """
 
@@ -22,15 +23,18 @@ from handspan.core.messages import AssistantMessage, CallPart, CallResult, Messa
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
 from handspan.core.titles import make_title
-from handspan.core.values import sanitize
+from handspan.core.values import encode, sanitize
 from handspan.store.tables.budgets import RELEASE_LOST
 from handspan.store.tables.calls import enter_done
 from handspan.store.tables.database import TableConnection
 from handspan.store.tables.messages import append_messages
-from handspan.store.tables.questions import expire_questions
+from handspan.store.tables.questions import EXPIRED, expire_questions
 from handspan.store.tables.rows import RECORD, decode_record
 from handspan.store.tables.turns import store_end
 
+_EXPIRE_WITHOUT_CALL: Final = (
+    "UPDATE questions SET answer = ?, answered_at = ? WHERE session = ? AND call_id = '' AND answer IS NULL"
+)
 _message: Final = msgspec.json.Decoder(Message)
 
 
@@ -73,6 +77,7 @@ class UnfinishedWork:
             else:
                 found["expired"].append(record.id)
         for session, owner, length in await self._abandoned_sessions():
+            await self._connection.execute(_EXPIRE_WITHOUT_CALL, (encode(EXPIRED), self._now, session))
             if await self._close_turn(session, owner, length):
                 found["closed"].append(session)
         for lease in self._lost:
