@@ -75,6 +75,12 @@ class TestAnswers:
         async with front(tmp_path, Scripted([reply]), **price) as there:
             assert (await there.ask("well?")).usage.cost == pytest.approx(2.0)
 
+    async def test_a_cost_has_no_digits_that_only_come_of_adding(self, tmp_path: Path) -> None:
+        price = {"models": {"scripted": {"model": "x", "price": {"input": 0.1, "output": 0.2}, "base_url": "http://x"}}}
+        reply = ScriptedReply(["yes"], Usage(1_000_000, 1_000_000))
+        async with front(tmp_path, Scripted([reply]), **price) as there:
+            assert (await there.ask("well?")).usage.cost == 0.3  # 0.1 + 0.2 is 0.30000000000000004
+
     async def test_unknown_parameters_are_ignored_and_named_once(self, there: Front) -> None:
         raw = await there.client.chat.completions.with_raw_response.create(
             model="handspan", messages=[user("hi")], logit_bias={"5": 1}, extra_body={"frob": 1}

@@ -67,6 +67,10 @@ class TestTokensAndModels:
                 ):
                     assert (await http.request(method, path, json={})).status_code == 403, path
 
+    async def test_a_wrong_token_is_told_how_to_get_one(self, there: Front) -> None:
+        with pytest.raises(openai.AuthenticationError, match="handspan tokens new NAME --scope chat"):
+            await there.another("wrong").models.list()
+
     async def test_a_token_that_may_not_chat_is_refused(self, there: Front) -> None:
         client = there.another(await there.parts.auth.issue("operator", ("tools",), "x"))
         with pytest.raises(openai.PermissionDeniedError):

@@ -111,6 +111,15 @@ class TestVersions:
         left = await there.parts.store.conversations.left_messages(session, owner="operator")
         assert [said([dated.message for dated in one]) for one in left.values()] == [["one", "one", "two", "two"]]
 
+    async def test_a_client_that_says_that_it_sends_all_edits_its_first_message(self, there: Front) -> None:
+        headers = {"X-Chat-Id": "c1", "X-Chat-History": "whole"}
+        await there.text("one", extra_headers=headers)
+        await there.text("ONE", extra_headers=headers)
+        assert said(await there.messages()) == ["ONE", "ONE"]
+        assert await versions(there) == 1
+        await there.text("and more", extra_headers={"X-Chat-Id": "c1"})
+        assert said(await there.messages()) == ["ONE", "ONE", "and more", "and more"]
+
     async def test_an_earlier_message_again_goes_back_to_it(self, there: Front) -> None:
         await there.text("one", extra_headers=WEB_UI)
         await there.text("one", "two", extra_headers=WEB_UI)

@@ -206,6 +206,7 @@ class TestLater:
             response = await made(there, "one", background=True)
             assert response.status == "queued"
             await soon(model.has_begun.wait())
+            assert (await there.client.responses.retrieve(response.id)).status == "in_progress"
             model.may_go_on.set()
             await until(lambda: _has_status(there, response.id, "completed"))
             assert (await there.client.responses.retrieve(response.id)).output_text == "Well, done"

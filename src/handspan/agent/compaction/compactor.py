@@ -202,7 +202,10 @@ class Compactor:
             try:
                 summary = await self._summarize(conversation, planned.summarize, limits, keep, emit=emit)
             except (SummaryFailed, ModelError, ConfigError) as error:
-                note, limits = f"There is no new summary. {error}", structs.replace(limits, summary=0)
+                other = (
+                    "" if self._settings().summary.model else " Another model can write it: name it in summary.model."
+                )
+                note, limits = f"There is no new summary. {error}{other}", structs.replace(limits, summary=0)
                 conversation.meter.note_failure(start_of_last_turn(conversation.messages), note)
                 _log.warning("no summary of the session %s: %s", conversation.id, error)
                 continue

@@ -138,7 +138,7 @@ def _find_gateway(given: _Given) -> "Remote | None":
         agent = given.agent or remote.get("/api/agents", AgentList).default
         has = remote.get("/api/models/which", ChosenModel, agent=agent).model
         is_there = remote.get("/api/models/which", ChosenModel, model=given.model).model == has
-        words = f"(gateway {remote.url})" if is_there else f"(--model: embedded; {remote.url} answers with {has!r})"
+        words = f"(gateway {remote.url})" if is_there else _embedded_note(remote.url, has)
         if not is_there and given_url():
             raise click.UsageError(
                 f"The agent at {remote.url} answers with {has!r}: give it another model there "
@@ -147,6 +147,14 @@ def _find_gateway(given: _Given) -> "Remote | None":
     if not given.as_json:
         say_aside(words)
     return remote if is_there else None
+
+
+def _embedded_note(url: str, has: str) -> str:
+    """Return what a person who names a model beside a gateway has to know: the chat is not there."""
+    return (
+        f"(--model: embedded; this chat has no devices, and is not at the gateway {url}, which answers with {has!r}. "
+        "For another model there: `handspan chat`, then /model NAME)"
+    )
 
 
 async def _chat(remote: "Remote | None", given: _Given) -> int:

@@ -170,7 +170,8 @@ class SlashCommands:
     async def undo(self, _: str) -> Sequence[str]:
         path = f"/api/sessions/{segment(self._talk.session_id)}/undo"
         done = await self._talk.requests.change("POST", path, UndoneTurn)
-        return [f"{done.removed} messages taken back; /versions leads to them. What tools did stays done."]
+        taken = "1 message" if done.removed == 1 else f"{done.removed} messages"
+        return [f"{taken} taken back; /versions shows what was said. What tools did stays done."]
 
     async def versions(self, argument: str) -> Sequence[str]:
         """List the versions of this conversation, or go on with the one of this number."""
@@ -197,6 +198,8 @@ class SlashCommands:
         path = f"/api/sessions/{segment(self._talk.session_id)}/compact"
         done = await self._talk.requests.change("POST", path, CompactedSession, {"keep": argument})
         head = f"about {done.before:,} → {done.after:,} tokens; {done.summarized} messages are in the summary"
+        if done.note and (done.after >= done.before or not done.summarized):
+            return [done.note]
         return [head, *([done.note] if done.note else strip_invisible(done.summary).splitlines())]
 
     async def context(self, _: str) -> Sequence[str]:

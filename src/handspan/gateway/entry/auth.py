@@ -387,5 +387,8 @@ def _label(given: str) -> str:
 
 def unauthorized_refusal() -> Refusal:
     """Return the refusal for a missing and for an invalid token: the text is the same."""
-    text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
+    text = (
+        "No valid token. Make one with `handspan tokens new NAME --scope chat`, or pair (POST /pair with a code); then "
+        "send 'Authorization: Bearer TOKEN'."
+    )
     return Refusal(401, "unauthorized", text)

@@ -55,7 +55,7 @@ async def read_chat_request(request: OpenAiRequest, body: ChatBody) -> ChatReque
         entries=read.entries,
         key=request.chat_key(body.user),
         request_id=request.request_id,
-        sends_all=request.is_open_webui,
+        sends_all=request.sends_all,
     )
 
 

@@ -61,9 +61,10 @@ class OpenAiRequest(Struct, frozen=True):
         return self.headers.get("idempotency-key", "")[:_LONGEST_KEY]
 
     @property
-    def is_open_webui(self) -> bool:
-        """Whether Open WebUI sends it, which always sends the whole history."""
-        return any(name.startswith(_OPEN_WEBUI) for name in self.headers)
+    def sends_all(self) -> bool:
+        """Whether the client sends the whole history each time: it says so, or is Open WebUI, which does."""
+        says_so = self.headers.get("x-chat-history", "").strip().lower() == "whole"
+        return says_so or any(name.startswith(_OPEN_WEBUI) for name in self.headers)
 
     @property
     def task(self) -> str:

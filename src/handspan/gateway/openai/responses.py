@@ -168,14 +168,16 @@ async def input_items(request: OpenAiRequest) -> AsgiResponse:
 
 
 async def _body_now(request: OpenAiRequest, row: ResponseRow) -> JsonObject:
-    """Return the stored response; one whose process died has failed."""
+    """Return the stored response; one that runs is in progress, and one whose process died has failed."""
     row = await _find(request, row.id)
     body: JsonObject = msgspec.json.decode(row.body)
-    if body.get("status") not in _STILL or request.parts.sessions.state(row.session, row.owner) is not None:
+    if body.get("status") not in _STILL:
         return body
-    known = await request.parts.store.conversations.find(row.session, owner=row.owner)
-    is_lost = known is None or known.state == "idle"
-    return {**body, "status": "failed", "error": _LOST} if is_lost else body
+    if request.parts.sessions.state(row.session, row.owner) is None:
+        known = await request.parts.store.conversations.find(row.session, owner=row.owner)
+        if known is None or known.state == "idle":
+            return {**body, "status": "failed", "error": _LOST}
+    return {**body, "status": "in_progress"}
 
 
 async def _find(request: OpenAiRequest, response_id: str) -> ResponseRow:

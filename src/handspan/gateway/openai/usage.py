@@ -17,5 +17,5 @@ def usage_view(meter: UsageMeter) -> UsageView | UnsetType:
         total.input + total.output,
         prompt_tokens_details=PromptDetails(total.cached or 0),
         completion_tokens_details=CompletionDetails(total.reasoning or 0),
-        cost=UNSET if meter.cost is None else meter.cost,
+        cost=UNSET if meter.cost is None else round(meter.cost, 9),  # more digits only come of adding
     )
