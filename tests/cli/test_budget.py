@@ -34,6 +34,8 @@ def test_money_is_added_to_a_budget_that_there_is(run: Shell) -> None:
     missing = run("budget", "add", "1", "--agent", "nobody", **LIMITS)
     assert missing.returncode == 1 and "There is no budget of 'agent:nobody'" in missing.stderr
     assert run("budget", "add", "0", **LIMITS).returncode == 2
+    negative = run("budget", "add", "-1", **LIMITS)
+    assert negative.returncode == 2 and "-1.0 is not in the range x>0" in negative.stderr
     both = run("budget", "add", "1", "--agent", "a", "--owner", "b", **LIMITS)
     assert both.returncode == 2 and "not both" in both.stderr
 

@@ -435,6 +435,14 @@ def test_another_model_than_the_gateways_answers_here(run: Shell) -> None:
     assert other.returncode == 1 and "Set ANTHROPIC_API_KEY" in other.stderr
 
 
+def test_a_chat_with_another_model_says_what_it_goes_without(run: Shell) -> None:
+    run.config('[models.other]\napi = "openai-chat"\nmodel = "x"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    with serving(run), run.at_terminal("chat", "--model", "other") as terminal:
+        terminal.until("this chat has no devices, and is not at the gateway")
+        terminal.say("/exit")
+        assert terminal.ended() == 0
+
+
 def test_commands_work_in_a_conversation_over_the_gateway(run: Shell) -> None:
     run.config('[agents.blind]\ntools = ["get_current_time"]\n')
     with serving(run), run.at_terminal("chat") as terminal:

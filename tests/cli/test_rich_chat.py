@@ -309,6 +309,9 @@ def test_commands_work_in_a_pipe_too(run: Shell, tmp_path: Path) -> None:
     assert f"written to {str(file)!r}" in done.stdout and '"messages"' in file.read_text()
     assert "(/why TOOL: name a tool" in done.stdout and "2 messages taken back" in done.stdout
     assert "history" in done.stdout and "There is no new summary" in done.stdout
+    assert "messages are in the summary" not in done.stdout and "name it in summary.model" in done.stdout
+    assert re.search(r"after message \d|from the beginning", done.stdout)
+    assert "/model NAME chooses another one for this chat: " in done.stdout
     assert "goes on with this version" in done.stdout and "(/versions NUMBER: say one" in done.stdout
     assert "summarise-file" in done.stdout and "stand-in" in done.stdout
     exported = next(Path.cwd().glob("session-*.md"))

@@ -14,7 +14,7 @@ def command() -> None:
     print_done(found, "\n".join(render_budgets(found) or [NO_BUDGET]))
 
 
-@command.command("add", cls=RequestCommand)
+@command.command("add", cls=RequestCommand, context_settings={"ignore_unknown_options": True})  # "-1" is a number
 @click.argument("dollars", type=click.FloatRange(min=0, min_open=True))
 @click.option("--agent", default="", help="To the budget of this agent.")
 @click.option("--owner", default="", help="To the budget of this owner.")

@@ -21,6 +21,7 @@ from handspan.core.names import did_you_mean
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.budgets import BudgetList
 from handspan.wire.rest.calls import UsageList
+from handspan.wire.rest.models import Models
 from handspan.wire.rest.sessions import (
     OF_PEOPLE,
     ChosenVersion,
@@ -127,7 +128,11 @@ class SlashCommands:
         )
 
     async def model(self, argument: str) -> Sequence[str]:
-        return [(await self._talk.choose_model(argument)).why]
+        why = (await self._talk.choose_model(argument)).why
+        if argument:
+            return [why]
+        known = (await self._talk.requests.get("/api/models", Models)).models
+        return [why, f"/model NAME chooses another one for this chat: {', '.join([*known, 'VENDOR:MODEL'])}"]
 
     async def skills(self, argument: str) -> Sequence[str]:
         """List the skills, or switch one on; with `-` before its name, off."""
@@ -187,6 +192,7 @@ class SlashCommands:
             (
                 str(number),
                 "now" if one.left_at is None else f"left {render_time(one.left_at)}",
+                f"after message {one.fork}" if one.fork else "from the beginning",
                 f"messages: {one.length}",
                 one_line(strip_invisible(one.text)),
             )
