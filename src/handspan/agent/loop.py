@@ -19,6 +19,7 @@ from handspan.agent.order import earlier_calls
 from handspan.agent.refusals import TurnHandedOver
 from handspan.agent.result_marks import outside_source, render_envelope, render_result, stored_source
 from handspan.agent.turn_events import END_REASONS
+from handspan.core.agents import GENERAL
 from handspan.core.calls import AskingModel, CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.events import (
@@ -259,7 +260,7 @@ class Loop:
                     text.append(event.text)
                     emit(TextArrived(event.text))
                 elif isinstance(event, Replied):
-                    replied = event.message  # the last event: the stream ends by itself
+                    replied = _signed(event.message, conversation)  # the last event: the stream ends by itself
                 elif isinstance(event, Queued):
                     emit(RequestQueued(answering, event.running, event.reason or UNSET))
                 elif isinstance(event, Substituted):
@@ -270,7 +271,8 @@ class Loop:
                 raise ModelError("cut", "The answer broke off before its end. Try again.")
         except (asyncio.CancelledError, Exception):  # what arrived stays; how the turn ended is stored beside it (L7)
             if text and conversation.handover != "now":
-                await conversation.append(AssistantMessage((Text("".join(text)),), "aborted", answering))
+                cut_off = AssistantMessage((Text("".join(text)),), "aborted", answering)
+                await conversation.append(_signed(cut_off, conversation))
             raise
         _emit_rest(replied, text, emit)
         return replied
@@ -292,9 +294,7 @@ class Loop:
             return message
         # The model was offered no tools and calls some all the same: only the text counts.
         text = tuple(part for part in message.parts if not isinstance(part, CallPart))
-        return AssistantMessage(
-            text or (Text(""),), "end", message.model, message.usage, substitution=message.substitution
-        )
+        return structs.replace(message, parts=text or (Text(""),), stop="end", native=None)
 
     async def _records(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
         """Return the ledger's records of these calls by id. A call that never began has none."""
@@ -449,6 +449,12 @@ def _finish(call: CallPart, result: ToolResult, took: float, source: str, emit: 
     envelope = render_envelope(result)
     emit(CallFinished(call.id, call.name, status, took, envelope=envelope))
     return render_result(call, result, envelope, source)
+
+
+def _signed(reply: AssistantMessage, conversation: Conversation) -> AssistantMessage:
+    """Return the reply with the name of its agent: a session may go on with another one."""
+    name = conversation.agent.name
+    return reply if name == GENERAL.name else structs.replace(reply, agent=name)
 
 
 def _emit_rest(replied: AssistantMessage, pieces: list[str], emit: Emit) -> None:

@@ -115,6 +115,8 @@ class AssistantMessage(Struct, frozen=True, tag="assistant"):
     native: Native | None = None
     substitution: Substitution | UnsetType = UNSET
     """Set when another model than the one that was meant has answered."""
+    agent: str | UnsetType = UNSET
+    """The name of the agent; unset for the built-in one, as for replies of earlier versions."""
 
     @property
     def calls(self) -> tuple[CallPart, ...]:

@@ -39,6 +39,20 @@ async def test_a_server_is_added_tried_called_and_removed(tmp_path: Path) -> Non
         assert read_servers(file) == {}
 
 
+async def test_the_prompts_of_a_server_are_shown_while_it_is_up_and_its_tools_are(tmp_path: Path) -> None:
+    rest = Rest(settings(tmp_path))
+    server = {**SERVER, "args": ["-I", "-S", str(PROGRAM), "--prompts"]}
+    async with serving(rest) as client:
+        await client.ask("PUT", "/api/mcp/bad", server)
+        shown = (await client.ask("POST", "/api/mcp/bad/test")).json()
+        assert shown["prompts"] == [{"name": "review", "description": "Review code.", "arguments": ["path"]}]
+        assert "bad__get_prompt" in shown["tools"]
+        await client.ask("PATCH", "/api/mcp/bad", {"internal_only": True})
+        assert (await client.ask("POST", "/api/mcp/bad/test")).json()["prompts"] == []
+        await client.ask("PUT", "/api/mcp/bad", SERVER)
+        assert (await client.ask("POST", "/api/mcp/bad/test")).json()["prompts"] == []
+
+
 async def test_a_tool_of_a_server_that_is_not_up_is_not_available_and_says_where_to_look(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         await gateway.gateway.parts.app.mcp.add("bad", McpServer(command="no-such-program"))

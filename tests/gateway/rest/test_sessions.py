@@ -319,6 +319,17 @@ async def test_the_model_of_one_chat_answers_from_its_next_turn_on(client: RestC
     assert (await client.get("/api/models")).json()["chosen"] == "", "the choice is this chat's alone"
 
 
+async def test_each_reply_names_its_agent_when_a_chat_goes_on_with_another_one(client: RestClient, rest: Rest) -> None:
+    await client.post("/api/agents", {"name": "Careful"})
+    session = await session_of(rest, said=TALK)
+    hook = {"headers": {"x-session-id": session}}
+    for agent in ("General", "Careful", "Careful", "General"):
+        assert (await client.post("/webhook", {"message": "hello", "persona": agent}, **hook)).status_code == 200
+    listed = (await client.get(f"/api/sessions/{session}/messages")).json()["messages"]
+    replies = [one["agent"] for one in listed if one["role"] == "assistant"]
+    assert replies == ["General", "General", "Careful", "Careful", "General"]
+
+
 async def test_a_model_that_can_not_be_used_is_refused(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest)
     assert is_error(await client.ask("PUT", f"/api/sessions/{session}", {"model": "nope"}), 404, "not_found")

@@ -48,6 +48,7 @@ parser.add_argument("--garbage", action="store_true", help="write words between 
 parser.add_argument("--flood", type=int, default=0, help="write so many lines to standard error")
 parser.add_argument("--endless", action="store_true", help="write one line without an end")
 parser.add_argument("--resources", type=Path, help="offer resources, and die with the next list once this is a file")
+parser.add_argument("--prompts", action="store_true", help="offer a prompt")
 parser.add_argument("--nag", action="store_true", help="answer a call with requests of its own, without an end")
 parser.add_argument("--restless", action="store_true", help="say after each list that it has changed")
 parser.add_argument("--hold-list", type=Path, help="answer no list while this is a file")
@@ -139,11 +140,15 @@ def serve(request: dict[str, Any]) -> None:
             version = request["params"]["protocolVersion"]
             info = {"name": "bad", "version": "1"}
             capabilities = {"tools": {"listChanged": True}, **({"resources": {}} if options.resources else {})}
+            capabilities |= {"prompts": {}} if options.prompts else {}
             result: Any = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         case "tools/list":
             while options.hold_list and options.hold_list.exists():
                 time.sleep(0.02)
             result = {"tools": listed()}
+        case "prompts/list" if options.prompts:
+            review = {"name": "review", "description": "Review\u202e code.", "arguments": [{"name": "path"}]}
+            result = {"prompts": [review]}
         case "resources/list" if options.resources:
             if options.resources.exists():
                 os._exit(3)

@@ -463,12 +463,30 @@ export interface FailedCall {
   message: string;
 }
 
+/** A file or a folder. */
+export interface FileEntry {
+  name: string;
+  is_folder: boolean;
+}
+
+/** What is in a folder, by name. */
+export interface FileNames {
+  entries: FileEntry[];
+  total: number;
+}
+
 /** An image, a sound or a file of a message or a result. It is at `…/messages/{seq}/files/{index}`. */
 export interface FileView {
   index: number;
   kind: 'audio' | 'file' | 'image';
   media_type: string;
   name: string;
+}
+
+/** A folder of the workspace. */
+export interface FilesQuery {
+  folder?: string | undefined;
+  agent?: string | undefined;
 }
 
 /** The result of one check. */
@@ -645,6 +663,13 @@ export interface McpLogout {
   had_login: boolean;
 }
 
+/** A prompt of a server. An agent gets it by the server's tool `get_prompt`. */
+export interface McpPromptView {
+  name: string;
+  description: string;
+  arguments: string[];
+}
+
 /** The fields of a server to change. Other fields stay. */
 export interface McpServerChange {
   internal_only?: boolean | undefined;
@@ -669,6 +694,7 @@ export interface McpServerView {
   reason: string;
   problems: string[];
   node: string;
+  prompts: McpPromptView[];
 }
 
 /** A call of one tool of a server, by the server's own name for it. */
@@ -705,6 +731,7 @@ export interface MessageView {
   model?: string | undefined;
   in_place_of?: string | undefined;
   reason?: string | undefined;
+  agent?: string | undefined;
   thinking?: string | undefined;
   calls?: CallView[] | undefined;
   call_id?: string | undefined;
@@ -1647,6 +1674,7 @@ export interface Operations {
   'POST /api/artifacts': { path: undefined; query: { name?: string | undefined; session?: string | undefined }; body: Blob; answer: ArtifactView };
   'GET /api/artifacts': { path: undefined; query: undefined; body: undefined; answer: ArtifactList };
   'GET /api/artifacts/{artifact_id}': { path: { artifact_id: string }; query: undefined; body: undefined; answer: Blob };
+  'GET /api/files': { path: undefined; query: { folder?: string | undefined; agent?: string | undefined }; body: undefined; answer: FileNames };
   'GET /api/live': { path: undefined; query: undefined; body: undefined; answer: Blob };
   'GET /api/mcp': { path: undefined; query: undefined; body: undefined; answer: McpServerList };
   'PUT /api/mcp/{name}': { path: { name: string }; query: { replace?: boolean | undefined }; body: NewMcpServer; answer: McpServerView };

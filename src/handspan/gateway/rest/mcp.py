@@ -20,6 +20,7 @@ from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import ServerExists, definition
+from handspan.sources.mcp.tools import ServerPrompt
 from handspan.wire.rest import mcp as wire
 
 family: Final = Family("mcp")
@@ -124,6 +125,14 @@ def _render_change(entry: Entry) -> wire.ChangedTool:
     return wire.ChangedTool(entry.spec.name, old, definition(entry.spec), change.blocks)
 
 
+def _shows_prompts(connection: McpConnection) -> bool:
+    return connection.state.status == "ready" and not connection.is_internal
+
+
+def _render_prompt(prompt: ServerPrompt) -> wire.McpPromptView:
+    return wire.McpPromptView(prompt.name, prompt.description, prompt.arguments)
+
+
 def _render_server(request: RestRequest, connection: McpConnection) -> wire.McpServerView:
     """Return the server as the caller may see it: only with the scope `admin` also where it is and what fails."""
     app, state, server, name = request.app, connection.state, connection.server, connection.server_name
@@ -136,6 +145,7 @@ def _render_server(request: RestRequest, connection: McpConnection) -> wire.McpS
         waiting=tuple(entry.spec.name for entry in app.mcp.waiting(name)),
         can_change=not app.mcp.is_fixed(name) and not app.mcp.is_foreign(name),
         node=connection.share.node,
+        prompts=tuple(map(_render_prompt, connection.prompts)) if _shows_prompts(connection) else (),
     )
     if not may(request.who, ADMIN):
         return shown

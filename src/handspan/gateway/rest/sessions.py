@@ -7,6 +7,7 @@ from typing import Final, get_args
 from msgspec import UNSET, UnsetType, structs
 
 from handspan.agent.turn_events import SessionEvent
+from handspan.core.agents import GENERAL
 from handspan.core.children import asking_call
 from handspan.core.errors import SessionDeleted, ToolError
 from handspan.core.events import Compacted
@@ -364,7 +365,8 @@ def _render_message(seq: int, dated: DatedMessage) -> list[wire.MessageView]:
             thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
             by = message.substitution
             meant, why = ("", "") if isinstance(by, UnsetType) else (by.of, strip_invisible(by.reason))
-            view = wire.MessageView(seq, "assistant", message.text, at, thinking=thinking, calls=calls)
+            agent = message.agent or GENERAL.name
+            view = wire.MessageView(seq, "assistant", message.text, at, agent=agent, thinking=thinking, calls=calls)
             return [structs.replace(view, model=message.model, in_place_of=meant, reason=why)]
         case ResultsMessage(results=results):
             shown: list[wire.MessageView] = []

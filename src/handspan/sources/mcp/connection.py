@@ -36,7 +36,7 @@ from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.opening import LinkOpener, describe_failure
 from handspan.sources.mcp.process import ServerLost
 from handspan.sources.mcp.sharing import OWN_SERVER, NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
-from handspan.sources.mcp.tools import McpTool, make_tools
+from handspan.sources.mcp.tools import McpTool, ServerPrompt, make_tools
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
@@ -84,6 +84,8 @@ class McpConnection:
         self.is_internal = server.internal_only
         """Whether models can't see the server's tools: the settings of the node that runs the server decide."""
         self.is_trusted = server.trusted
+        self.prompts: tuple[ServerPrompt, ...] = ()
+        """The prompts of the server; none while another node runs it."""
         self.state = SourceState()
         """Whether the server is up, how many tools it has, or why it is not up."""
         self._route: _Route | None = None
@@ -356,6 +358,7 @@ class McpConnection:
             offer = await link.offer(self.server.most_tools)
         server = self.server
         self.is_internal, self.is_trusted = server.internal_only, server.trusted
+        self.prompts = offer.prompts
         tools = list(make_tools(self.server_name, server, offer, self.run_tool))
         handling = Handling("loop", internal=server.internal_only)
         refused = self._register(tools, handling, None if server.trusted else "blocks")

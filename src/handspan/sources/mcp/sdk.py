@@ -32,7 +32,7 @@ from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.process import ServerProcess
 from handspan.sources.mcp.server_answers import AnswerReader
-from handspan.sources.mcp.tools import ServerOffer
+from handspan.sources.mcp.tools import ServerOffer, ServerPrompt
 from handspan.sources.mcp.transports import over_http, over_pipes
 from mcp import Client, MCPError
 
@@ -43,6 +43,8 @@ _MAX_PAGES: Final = 200
 
 
 _TURN_TOOLS: Final = 100
+_MOST_PROMPTS: Final = 100
+_LONGEST_HINT: Final = 300
 """After so many tools of a list, other work has its turn."""
 _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
@@ -93,7 +95,22 @@ class McpLink:
                 await _has(self._client.list_resources, "resources")
                 or await _has(self._client.list_resource_templates, "resource_templates")
             ),
-            capabilities.prompts is not None and await _has(self._client.list_prompts, "prompts"),
+            () if capabilities.prompts is None else await self._first_prompts(),
+        )
+
+    async def _first_prompts(self) -> tuple[ServerPrompt, ...]:
+        """Return the first prompts of the server. Many servers claim to have some, and have none."""
+        try:
+            found = await self._client.list_prompts()
+        except MCPError:
+            return ()
+        return tuple(
+            ServerPrompt(
+                strip_invisible(one.name),
+                strip_invisible(one.description or "")[:_LONGEST_HINT],
+                tuple(strip_invisible(argument.name) for argument in one.arguments or ()),
+            )
+            for one in found.prompts[:_MOST_PROMPTS]
         )
 
     async def _list_tools(self, most: int) -> tuple[dict[str, ToolSpec], list[Broken]]:

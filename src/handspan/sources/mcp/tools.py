@@ -29,7 +29,16 @@ class ServerOffer(Struct, frozen=True):
     notes: tuple[Broken, ...] = ()
     """What of its list is not used, and why."""
     has_resources: bool = False
-    has_prompts: bool = False
+    prompts: tuple["ServerPrompt", ...] = ()
+
+
+class ServerPrompt(Struct, frozen=True):
+    """A prompt of a server, for a person who chooses one."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    """The names of its arguments."""
 
 
 RunTool: TypeAlias = Callable[["McpTool", Arguments, ToolContext], Awaitable[Json | Success]]
@@ -93,7 +102,7 @@ def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ToolSpec, _Run]]:
             ToolSpec("read_resource", "Read a resource of this server.", _URI, annotations=READ_ONLY),
             (lambda link, arguments, ctx: link.read_resource(str(arguments["uri"]), ctx)),
         )
-    if offer.has_prompts:
+    if offer.prompts:
         yield (
             ToolSpec("list_prompts", "List the prompts of this server.", _NO_PARAMETERS, annotations=READ_ONLY),
             (lambda link, _, ctx: link.list_prompts(ctx)),

@@ -51,6 +51,15 @@ class McpServerChange(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether changed definitions of its tools are accepted without a question."""
 
 
+class McpPromptView(Struct, frozen=True):
+    """A prompt of a server. An agent gets it by the server's tool `get_prompt`."""
+
+    name: str
+    description: str
+    arguments: tuple[str, ...]
+    """The names of its arguments."""
+
+
 class McpServerView(Struct, frozen=True):
     """A server and its state. Only an admin sees how it is started and why it failed."""
 
@@ -73,6 +82,8 @@ class McpServerView(Struct, frozen=True):
     """Tools that can't be used, and why."""
     node: str = ""
     """The name of the node that runs it, where there are several and it is a program; empty while none does."""
+    prompts: tuple[McpPromptView, ...] = ()
+    """What a person can choose of it while it is up, unless its tools are hidden."""
 
 
 class McpServerList(Struct, frozen=True):

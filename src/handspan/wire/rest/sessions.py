@@ -160,6 +160,8 @@ class MessageView(Struct, frozen=True, omit_defaults=True):
     """The model that was meant, if another one has answered (SPEC L6)."""
     reason: str = ""
     """Why it did not answer itself."""
+    agent: str = ""
+    """The agent of a reply. Another one than before: the session has changed its agent."""
     thinking: str = ""
     calls: tuple[CallView, ...] = ()
     call_id: str = ""
