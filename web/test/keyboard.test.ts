@@ -189,7 +189,7 @@ test('by keyboard: a dialog gives the focus back, also when what had it is gone'
   await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
   await expectFocus(make);
-  await page.keyboard.press('Enter');
+  await Promise.all(['Enter', 'Escape', 'Enter'].map((key) => page.keyboard.press(key))); // faster than it closes
   await tabTo(page.getByRole('dialog').getByLabel('Label'));
   await page.keyboard.type('laptop');
   await page.keyboard.press('Enter');

@@ -1,4 +1,5 @@
 // The transcript and the composer of the chat: what a person reads, finds and chooses there.
+import { fileURLToPath } from 'node:url';
 import { Lexer } from 'marked';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -6,6 +7,8 @@ import { GrowingText } from '../src/parts/markdown-lexer.ts';
 import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
 
 const world = new World('--set', 'agents={"General": {"may_ask": ["Careful"]}, "Careful": {"mode": "ask_always"}}');
+const MCP_SERVER = fileURLToPath(new URL('../../tests/sources/mcp/server.py', import.meta.url));
+const PYTHON = fileURLToPath(new URL('../../.venv/bin/python', import.meta.url));
 const PIXEL = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC',
   'base64',
@@ -175,6 +178,50 @@ test('the field offers commands and skills after a slash, tools and artifacts af
   await checkAccess(page);
 });
 
+test('files of the workspace are offered folder by folder, and prompts of MCP servers beside skills', async () => {
+  const page = await world.open();
+  await world.api('POST', '/api/tools/write_file/call', { args: { path: 'plans/2026/may.md', content: 'sow' } });
+  await world.api('POST', '/api/tools/write_file/call', { args: { path: 'plans/to do.md', content: 'mow' } });
+  const list = page.getByRole('listbox', { name: 'Suggestions' });
+  await field(page).pressSequentially('read @pla');
+  await list.getByRole('option', { name: 'plans/ folder of the workspace' }).waitFor();
+  await field(page).press('Enter');
+  await list.getByRole('option', { name: 'plans/to do.md file of the workspace' }).waitFor();
+  expect(await field(page).inputValue()).toBe('read @plans/');
+  await checkAccess(page);
+  await photograph(page, 'files');
+  await field(page).press('ArrowDown');
+  await field(page).press('Enter');
+  expect(await field(page).inputValue()).toBe('read "plans/to do.md" ');
+  await field(page).pressSequentially('and @plans/2026/m');
+  await list.getByRole('option', { name: /may\.md/ }).click();
+  expect(await field(page).inputValue()).toBe('read "plans/to do.md" and plans/2026/may.md ');
+  await field(page).fill('');
+  const args = ['-I', '-S', MCP_SERVER, '--prompts'];
+  await world.api('PUT', '/api/mcp/demo', { command: PYTHON, args });
+  await world.api('POST', '/api/mcp/demo/test');
+  await field(page).pressSequentially('/rev');
+  await list.getByRole('option', { name: 'demo: review Review code.' }).click();
+  expect(await field(page).inputValue()).toBe('Use the prompt review of demo with path = ');
+});
+
+test('an agent that is chosen in mid-chat is a line in the transcript, also after a reload', async () => {
+  const page = await world.open();
+  await say(page, 'hello');
+  await answered(page);
+  await page.getByRole('combobox', { name: 'Agent' }).selectOption('Careful');
+  await say(page, 'and you?');
+  const line = page.getByText('From here on: Careful', { exact: true });
+  await line.waitFor();
+  await answered(page);
+  await page.reload();
+  await line.waitFor();
+  await say(page, 'still you?');
+  await lastReply(page).getByText('still you?').waitFor();
+  await answered(page);
+  expect(await page.getByText('From here on').count()).toBe(1);
+});
+
 test('what is attached can be seen before it is sent, pasted too, and is shown large', async () => {
   const page = await world.open();
   await page.locator('.attach input').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PIXEL });
@@ -208,7 +255,7 @@ test('on a phone a question comes from below, and stays under its call when it i
   await sheet.getByRole('button', { name: 'Close' }).click();
   const card = page.locator('.call').getByRole('region', { name: 'Careful wants to use exec_shell' });
   await card.getByRole('button', { name: 'Allow once' }).click();
-  await lastReply(page).getByText('it ran').waitFor();
+  await lastReply(page).locator('.markdown').getByText('it ran').waitFor();
 });
 
 test('at twice the size nothing is cut off, and a page that runs from right to left begins at the right', async () => {

@@ -15,7 +15,7 @@ export function CompletionList({ completions }: { completions: Completions }) {
             // biome-ignore lint/a11y/useFocusableInteractive: the field keeps the focus
             // biome-ignore lint/a11y/useKeyWithClickEvents: the field takes the keys
             <div
-              key={`${one.icon} ${one.name}`}
+              key={`${one.text} ${one.name}`}
               id={`completion-${index}`}
               role="option"
               aria-selected={index === chosen}

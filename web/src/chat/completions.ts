@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import type { McpPromptView } from 'handspan/rest';
 import type { RefObject } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { artifactUrl, rest } from '../gateway/rest.ts';
@@ -17,6 +18,8 @@ export interface Completion {
   icon: IconName;
   /** What stands in the message in place of what was typed. */
   insert?: string;
+  /** Whether it is a folder, whose files are offered next. */
+  opens?: boolean;
   run?: () => void;
 }
 
@@ -44,13 +47,14 @@ export function useCompletions({ chat, draft, field, onKeys }: CompletionProps) 
   const offered = useSignal<Completion[]>([]);
   const chosen = useSignal(0);
   const sign = place.value?.sign;
+  const folder = place.value?.sign === '@' ? folderOf(place.value.word) : '';
   const close = () => {
     place.value = undefined;
   };
   useEffect(() => {
     if (!sign) return;
     let isHere = true;
-    const load = sign === '/' ? () => offerCommands(chat, onKeys) : () => offerThings(draft);
+    const load = sign === '/' ? () => offerCommands(chat, onKeys) : () => offerThings(chat, draft, folder);
     load().then(
       (found) => {
         if (isHere) offered.value = found;
@@ -61,19 +65,20 @@ export function useCompletions({ chat, draft, field, onKeys }: CompletionProps) 
       isHere = false;
       offered.value = [];
     };
-  }, [sign, chat, draft, onKeys, offered]);
+  }, [sign, folder, chat, draft, onKeys, offered]);
   const shown = place.value ? matching(offered.value, place.value.word) : [];
   const choose = (one: Completion) => {
     const at = place.value;
     if (!at) return;
     const { from, to } = at;
-    const insert = one.insert === undefined ? '' : `${one.insert} `;
+    const insert = one.insert === undefined ? '' : one.opens ? one.insert : `${one.insert} `;
     draft.text.value = draft.text.value.slice(0, from) + insert + draft.text.value.slice(to);
     close();
     one.run?.();
     requestAnimationFrame(() => {
       field.current?.focus();
       field.current?.setSelectionRange(from + insert.length, from + insert.length);
+      if (one.opens) onInput();
     });
   };
   const onInput = () => {
@@ -117,6 +122,11 @@ export function findPlace(text: string, caret: number): Place | undefined {
   return { sign: '@', word, from: caret - word.length - 1, to: caret };
 }
 
+/** The path up to the last slash. */
+function folderOf(word: string): string {
+  return word.slice(0, word.lastIndexOf('/') + 1);
+}
+
 /** Those with the word in their name, first those that begin with it. */
 function matching(all: Completion[], word: string): Completion[] {
   const wanted = word.toLowerCase();
@@ -127,7 +137,14 @@ function matching(all: Completion[], word: string): Completion[] {
 
 async function offerCommands(chat: Conversation, onKeys: () => void): Promise<Completion[]> {
   const own = commands(chat, onKeys);
-  const { skills } = await rest.get('/api/skills').catch(() => ({ skills: [] }));
+  const [{ skills }, { servers }] = await Promise.all([
+    rest.get('/api/skills').catch(() => ({ skills: [] })),
+    rest.get('/api/mcp').catch(() => ({ servers: [] })),
+  ]);
+  const prompts = servers.flatMap(({ name: server, prompts = [], tools }) => {
+    const get = tools.find((tool) => tool.endsWith('__get_prompt'));
+    return get ? prompts.map((prompt) => offerPrompt(prompt, server)) : [];
+  });
   const known = skills.map(
     ({ name, description }): Completion => ({
       name,
@@ -136,10 +153,23 @@ async function offerCommands(chat: Conversation, onKeys: () => void): Promise<Co
       insert: `Use the skill ${name}:`,
     }),
   );
-  return [...own, ...known];
+  return [...own, ...known, ...prompts];
 }
 
-async function offerThings(draft: Draft): Promise<Completion[]> {
+/** A prompt of an MCP server. The agent fills it in, with what the person writes behind the names of its arguments. */
+function offerPrompt({ name, description, arguments: names }: McpPromptView, server: string): Completion {
+  const given = names.map((one) => `${one} = `).join(', ');
+  return {
+    name: `${server}: ${name}`,
+    text: description,
+    icon: 'mcp',
+    insert: `Use the prompt ${name} of ${server}${given ? ` with ${given.trimEnd()}` : ':'}`,
+  };
+}
+
+async function offerThings(chat: Conversation, draft: Draft, folder: string): Promise<Completion[]> {
+  const named = await offerFiles(chat.agent.value, folder).catch(() => []); // not every agent may see files
+  if (folder) return named;
   const [{ tools }, { artifacts }] = await Promise.all([rest.get('/api/tools'), rest.get('/api/artifacts')]);
   const files = artifacts.map(({ id, name, media_type: kind }): Completion => {
     const attach = async () => draft.add([await readFile({ kind: 'file', name: name || id, url: artifactUrl(id) })]);
@@ -148,5 +178,17 @@ async function offerThings(draft: Draft): Promise<Completion[]> {
   const usable = tools
     .filter(({ enabled, internal }) => enabled && !internal)
     .map(({ name, description }): Completion => ({ name, text: description, icon: 'tool', insert: name }));
-  return [...files, ...usable];
+  return [...named, ...files, ...usable];
+}
+
+/** The files of one folder of the workspace. A folder that is chosen offers its own. */
+async function offerFiles(agent: string, folder: string): Promise<Completion[]> {
+  const { entries } = await rest.get('/api/files', { query: { folder: folder.slice(0, -1), agent } });
+  return entries.map(({ name: own, is_folder: isFolder }) => {
+    const name = folder + own;
+    const text = isFolder ? 'folder of the workspace' : 'file of the workspace';
+    if (isFolder && !/[\s@]/.test(name))
+      return { name: `${name}/`, text, icon: 'folder', insert: `@${name}/`, opens: true };
+    return { name, text, icon: isFolder ? 'folder' : 'artifact', insert: /\s/.test(name) ? `"${name}"` : name };
+  });
 }

@@ -5,8 +5,8 @@ import { Dialog } from '../parts/dialog.tsx';
 const KEYS: [string, string][] = [
   ['Enter', 'Send the message'],
   ['Shift + Enter', 'Begin a new line'],
-  ['/', 'Commands and skills, at the beginning of a message'],
-  ['@', 'Tools, artifacts'],
+  ['/', 'Commands, skills and prompts, at the beginning of a message'],
+  ['@', 'Files of the workspace, artifacts, tools'],
   ['↑', 'Edit the last message, in an empty field'],
   ['Escape', 'Close a list; stop the answer, in an empty field'],
   ['Tab', 'From thing to thing; Shift + Tab goes back'],

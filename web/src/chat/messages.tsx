@@ -23,8 +23,8 @@ const PART = 12;
 interface RowProps {
   entry: EntryView;
   isLast: boolean;
-  /** The model of the reply before; empty when there was none. */
-  before: string;
+  /** The agent and the model that answer from here on, as words; empty where they are those of the reply before. */
+  change: string;
   /** The number of the message with which the versions of this answer begin; none where they stand elsewhere. */
   versionSeq: number | undefined;
   /** The day that begins with it; empty where it is that of the entry before. */
@@ -57,22 +57,29 @@ export function Messages({ chat, place }: { chat: Conversation; place: number })
 /** Entries with what they have to know of those around them. */
 function rowsOf(entries: EntryView[]): RowProps[] {
   const last = entries.findLastIndex(isSaid);
-  let before = '';
+  let before: ReplyView | undefined;
   let begin: number | undefined;
   const dayOf = newDays();
   return entries.map((entry, index) => {
     const day = dayOf(entry);
     if (entry.kind !== 'reply') {
       begin = undefined;
-      return { entry, isLast: index === last, before, versionSeq: undefined, day };
+      return { entry, isLast: index === last, change: '', versionSeq: undefined, day };
     }
     begin ??= entry.seq;
     // The versions of an answer stand under the last reply of its turn.
     const versionSeq = entries[index + 1]?.kind === 'reply' ? undefined : begin;
-    const row = { entry, isLast: index === last, before, versionSeq, day };
-    before = entry.model || before;
-    return row;
+    const change = before ? changeOf(before, entry) : '';
+    if (entry.model) before = entry;
+    return { entry, isLast: index === last, change, versionSeq, day };
   });
+}
+
+/** Which agent and which model answer in place of those of the reply before; empty where nothing has changed. */
+function changeOf(before: ReplyView, { agent, model, isLive }: ReplyView): string {
+  if (isLive) return ''; // not known yet
+  const names = [agent !== before.agent && agent, model !== before.model && model].filter(Boolean);
+  return names.length > 0 ? `From here on: ${names.join(' with ')}` : '';
 }
 
 function isSaid({ kind }: EntryView): boolean {
@@ -152,23 +159,22 @@ function isSameRow(one: RowProps, other: RowProps | undefined): boolean {
   return (
     one.entry === other?.entry &&
     one.isLast === other.isLast &&
-    one.before === other.before &&
+    one.change === other.change &&
     one.versionSeq === other.versionSeq &&
     one.day === other.day
   );
 }
 
-function Entry({ entry, chat, isLast, before, versionSeq, day }: RowProps & { chat: Conversation }) {
+function Entry({ entry, chat, isLast, change, versionSeq, day }: RowProps & { chat: Conversation }) {
   if (entry.kind === 'end') {
     const isToldBelow = entry.after === chat.lastSeq.value;
     return isToldBelow ? null : <NoticeLine notice={entry.notice} />;
   }
   if (entry.kind === 'summary') return <SummaryLine entry={entry} />;
-  const model = entry.kind === 'reply' && before && before !== entry.model ? entry.model : '';
   return (
     <>
       {day && <ChangeLine text={day} />}
-      {model && <ChangeLine text={`From here on: ${model}`} />}
+      {change && <ChangeLine text={change} />}
       {entry.kind === 'person' ? (
         <PersonMessage entry={entry} chat={chat} />
       ) : (
@@ -178,7 +184,7 @@ function Entry({ entry, chat, isLast, before, versionSeq, day }: RowProps & { ch
   );
 }
 
-/** What is another one from here on: the day, or the model. */
+/** What is another one from here on: the day, the agent, the model. */
 function ChangeLine({ text }: { text: string }) {
   return (
     <p class="change-line" role="note">

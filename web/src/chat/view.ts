@@ -58,6 +58,8 @@ export interface ReplyView {
   text: string;
   thinking: string;
   model: string;
+  /** Empty while it arrives. */
+  agent: string;
   /** The model that was meant, if another one has answered, and why. */
   inPlaceOf?: { model: string; reason: string };
   calls: CallView[];
@@ -160,11 +162,12 @@ export function storedEntries(
       round += 1;
       const shown = (message.calls ?? []).map((call) => storedCall(call, journal.get(call.id)));
       for (const call of shown) calls.set(call.id, call);
-      const { content: text, model = '', thinking = '' } = message;
+      const { content: text, model = '', agent = '', thinking = '' } = message;
       const key = turn ? roundKey(turn, round) : `m${message.seq}`;
       const { in_place_of: meant = '', reason = '', seq, at } = message;
       const instead = meant ? { inPlaceOf: { model: meant, reason } } : {};
-      entries.push({ kind: 'reply', key, text, thinking, model, ...instead, calls: shown, isLive: false, seq, at });
+      const said = { key, text, thinking, model, agent, ...instead };
+      entries.push({ kind: 'reply', ...said, calls: shown, isLive: false, seq, at });
     } else {
       const call = calls.get(message.call_id ?? '');
       if (call) {
@@ -216,7 +219,7 @@ export function storedRounds(messages: MessageView[], turn: string): number {
 export function liveEntry(round: LiveRound): ReplyView {
   const { text, thinking, calls } = round;
   const key = roundKey(round.turn, round.number);
-  return { kind: 'reply', key, text, thinking, model: '', calls, isLive: true };
+  return { kind: 'reply', key, text, thinking, model: '', agent: '', calls, isLive: true };
 }
 
 /** A reply has one key from its first word on, so that nothing of it is made anew when it is stored. */

@@ -34,6 +34,12 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
   const onClick = (event: MouseEvent) => {
     if (event.target === element.current) onClose(); // outside of it
   };
+  // Escape closes it by its state, as everything else does: the next key may open it again.
+  const onCancel = (event: Event) => {
+    if (event.target !== element.current) return; // a file was not chosen
+    event.preventDefault();
+    onClose();
+  };
   // The event comes late: the dialog may be open again with something else.
   const onClosed = () => {
     restoreCaret();
@@ -41,7 +47,14 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
   };
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it as well
-    <dialog ref={element} class={kind} aria-labelledby={heading} onClose={onClosed} onClick={onClick}>
+    <dialog
+      ref={element}
+      class={kind}
+      aria-labelledby={heading}
+      onCancel={onCancel}
+      onClose={onClosed}
+      onClick={onClick}
+    >
       {isOpen && (
         <div class="dialog-body">
           <header>

@@ -18,6 +18,7 @@ const PATHS = {
   device: 'M7 3h10v18H7zM11 18h2',
   download: 'M12 4v11M7 11l5 5 5-5M5 20h14',
   edit: 'm4 20 1-5L16 4l4 4L9 19z',
+  folder: 'M3 6h7l2 2h9v11H3z',
   journal: 'M5 4h14v16H5zM9 8h6M9 12h6M9 16h3',
   leave: 'M14 4H5v16h9M10 12h11M17 8l4 4-4 4',
   mcp: 'M8 4v5M16 4v5M5 9h14v3a7 7 0 0 1-14 0zM12 19v2',
