@@ -1,13 +1,14 @@
 """How smooth the page is: a trace of the browser beside an empty page, in the same run (SPEC U3).
 
-`web/bench/frames.ts` drives chromium: the chat while 32 tools run and 200 events a second arrive, and a journal of
-10,000 calls that scrolls. A frame that is late on the empty page too is the machine's.
+`web/bench/frames.ts` drives chromium: the chat while 32 tools run and 200 events a second arrive, a journal of 10,000
+calls that scrolls, a chat of 2,000 messages that opens and scrolls, and an answer of 1 MB that arrives and is opened. A
+frame that is late on the empty page too is the machine's.
 """
 
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from bench.figures import Figure
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
+from handspan.core.messages import AssistantMessage, Message, Text, UserMessage
 from handspan.core.principals import BUILTIN, OPERATOR
 from handspan.core.results import succeed
 from handspan.core.values import JsonObject
@@ -25,6 +27,7 @@ from handspan.store.tables.database import TableConnection
 
 ROOT = Path(__file__).parents[1]
 JOURNAL = 10_000
+MESSAGES = 2_000
 TOOL = '''
 import asyncio
 
@@ -59,6 +62,10 @@ class Measured(Struct, frozen=True):
 
     chat: Smoothness
     journal: Smoothness
+    long: Smoothness
+    long_open: Smoothness
+    answer: Smoothness
+    answer_open: Smoothness
 
 
 class ReadyFile(Struct, frozen=True):
@@ -69,19 +76,29 @@ class ReadyFile(Struct, frozen=True):
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`page_frame`, `journal_frame`: median frame against the empty page's. `…_task_ms`: the longest task."""
+    """`…_frame`: median frame against the empty page's. `…_task_ms`: the longest task. `…_open`: as it is opened."""
     async with _gateway(folder / "page") as ready:
         found = await _trace(ready)
     return [
         Figure("page_events_per_s", found.chat.events_per_s, "events/s that arrived", 190, more_is_better=True),
         *_figures("page", found.chat),
         *_figures("journal", found.journal),
+        *_figures("long", found.long),
+        *_tasks("long_open", found.long_open),
+        *_figures("answer", found.answer),
+        *_tasks("answer_open", found.answer_open),
     ]
 
 
 def _figures(name: str, found: Smoothness) -> list[Figure]:
     return [
         Figure(f"{name}_frame", found.frame_ms / found.empty_ms, f"x an empty page's {found.empty_ms:.1f} ms", 1.05),
+        *_tasks(name, found),
+    ]
+
+
+def _tasks(name: str, found: Smoothness) -> list[Figure]:
+    return [
         Figure(f"{name}_task_ms", found.longest_task_ms, f"ms, longest of {found.tasks:,} tasks", 50),
         Figure(f"{name}_task_cpu_ms", found.longest_task_cpu_ms, "ms of CPU in one task", 50),
     ]
@@ -92,7 +109,7 @@ async def _gateway(folder: Path) -> AsyncIterator[ReadyFile]:
     """A gateway in a process of its own, with the tool and a long journal."""
     (folder / "config/tools").mkdir(parents=True)
     (folder / "config/tools/work.py").write_text(TOOL)
-    await _fill_journal(folder / "state")
+    await _fill_store(folder / "state")
     ready = folder / "ready.json"
     places = ("--ready-file", ready, "--state", folder / "state", "--workspace", folder / "workspace")
     limits = ("--set", 'tools.concurrency={"plugin": 64}')
@@ -109,9 +126,19 @@ async def _gateway(folder: Path) -> AsyncIterator[ReadyFile]:
         await process.wait()
 
 
-async def _fill_journal(state: Path) -> None:
+async def _fill_store(state: Path) -> None:
     async with sqlite_store(state) as store:
         await store.database.write(_enter_calls)
+        await store.conversations.create(owner=OPERATOR.owner, session="long", name="A long talk")
+        await store.conversations.append("long", *_long_talk(), owner=OPERATOR.owner)
+
+
+def _long_talk() -> Iterator[Message]:
+    words = "Words of it, **some** of them with weight. " * 12
+    answer = f"## An answer\n\n{words}\n\n- one\n- two\n\n```python\nx = 1\n```\n"
+    for number in range(MESSAGES // 2):
+        yield UserMessage((Text(f"Question {number}?"),), f"q{number}", f"t{number}")
+        yield AssistantMessage((Text(f"{answer}\nThat was number {number}."),), "end", "scripted")
 
 
 async def _enter_calls(connection: TableConnection) -> None:

@@ -306,6 +306,35 @@ test('each message has its time, and a line stands where the day changes', async
   await photograph(page, 'days');
 });
 
+test('a long chat is drawn from its end, step by step; long code in parts, which are one text', async () => {
+  const page = await world.open();
+  const code = Array.from({ length: 500 }, (_, line) => `line ${line} of the code`).join('\n');
+  await say(page, `\`\`\`\n${code}\n\`\`\``);
+  await answered(page);
+  const pre = lastReply(page).locator('pre');
+  expect(await pre.locator('span').count()).toBeGreaterThan(1);
+  expect(await pre.textContent()).toBe(code);
+  await page.route(/\/messages\?/, async (route) => {
+    const list = (await (await route.fetch()).json()) as { messages: { seq: number }[] };
+    const [one, other] = list.messages;
+    const messages = Array.from({ length: 200 }, (_, index) => ({ ...(index % 2 ? other : one), seq: index + 1 }));
+    await route.fulfill({ json: { ...list, messages: messages.map((each) => ({ ...each, id: `m${each.seq}` })) } });
+  });
+  await page.addInitScript(() => {
+    const counts: number[] = [];
+    Object.assign(globalThis, { counts });
+    new MutationObserver(() => counts.push(document.querySelectorAll('article').length)).observe(document, {
+      childList: true,
+      subtree: true,
+    });
+  });
+  await page.reload();
+  await expect.poll(() => page.getByRole('article').count()).toBe(200);
+  const counts = (await page.evaluate('counts')) as number[];
+  expect(counts.find((count) => count > 0)).toBeLessThan(30);
+  await expect.poll(() => isAtEnd(page)).toBe(true);
+});
+
 test('a text that arrives in pieces is read as the whole text is', async () => {
   const text = [
     '# Title\n\n- one\n- two\n\n  more of two\n- three\n\nA line with `code` and [a link][1].\n\n',

@@ -17,7 +17,7 @@ import { Typing } from './typing.tsx';
 import { type EntryView, type Notice, type ReplyView, SUMMARY_TITLE, type SummaryLineView } from './view.ts';
 
 /** Entries are drawn in parts of so many: the newest part at first, one more in each step after it. */
-const PART = 12;
+const PART = 8;
 
 /** An entry, with what it has to know of those around it. */
 interface RowProps {
@@ -42,7 +42,7 @@ export function Messages({ chat, place }: { chat: Conversation; place: number })
   useFound(log, place > 0 && chat.isLoaded.value ? rows[wanted]?.entry.key : undefined);
   return (
     <div ref={log} class="messages" role="log" aria-label="Conversation" aria-busy={isRunning || from > 0}>
-      {Array.from({ length: count - from }, (_, index) => {
+      {Array.from({ length: Math.max(0, count - from) }, (_, index) => {
         const part = from + index;
         const shown = rows.slice(part * PART, (part + 1) * PART);
         return <Part key={part} rows={shown} chat={chat} isWhole={part < count - 1} />;
@@ -102,8 +102,9 @@ function newDays(): (entry: EntryView) => string {
 /** The first part that is shown: it becomes less, step by step, and is the wanted one at once. */
 function useFirstShown(count: number, wanted: number): number {
   const first = useSignal(Number.POSITIVE_INFINITY);
-  first.value = Math.min(first.value, Math.max(0, wanted - 1), Math.max(0, count - 2));
-  const isWhole = first.value <= 0;
+  // As long as nothing was read, nothing is known: else all of a long conversation would be drawn at once.
+  if (count > 0) first.value = Math.min(first.value, Math.max(0, wanted - 1), Math.max(0, count - 2));
+  const isWhole = first.value <= 0 || count === 0;
   useEffect(() => {
     if (isWhole) return;
     const timer = setTimeout(() => {

@@ -1,10 +1,13 @@
 import { useSignal } from '@preact/signals';
+import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { CopyButton } from './code.tsx';
 import { Icon } from './icon.tsx';
 
 /** Longer code is shown without colours: to find them would hold the page up. */
 const LONGEST = 60_000;
+/** Longer code is drawn in parts of so many characters: the parts that are whole are not laid out again. */
+const PART = 4_000;
 /** Milliseconds without a change, after which code that arrives gets its colours. */
 const PAUSE = 120;
 
@@ -48,11 +51,22 @@ export function CodeBlock({ text, language }: { text: string; language: string }
       </figcaption>
       {html === undefined ? (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text scrolls, and a keyboard has to reach it
-        <pre tabIndex={0}>{text}</pre>
+        <pre tabIndex={0}>{text.length > PART ? partsOf(text) : text}</pre>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text scrolls, and a keyboard has to reach it
         <pre tabIndex={0} dangerouslySetInnerHTML={{ __html: html }} />
       )}
     </figure>
   );
+}
+
+/** Code in parts that end with a line. While it grows only the last one changes. */
+function partsOf(text: string): JSX.Element[] {
+  const parts: JSX.Element[] = [];
+  for (let from = 0; from < text.length; ) {
+    const end = text.indexOf('\n', from + PART) + 1 || text.length;
+    parts.push(<span key={from}>{text.slice(from, end)}</span>);
+    from = end;
+  }
+  return parts;
 }

@@ -82,11 +82,12 @@ const Part = memo(function Part({ tokens, links }: { tokens: Token[]; links: str
   );
 });
 
-/** So many characters of a text are shown at first, and at least so many more in each frame. */
+/** So many characters of a text are shown at first, and at least and at most so many more in each frame. */
 const FIRST = 6_000;
 const LEAST = 500;
-/** Milliseconds that a frame may take of it. */
-const BUDGET = 10;
+const MOST = 30_000;
+/** Milliseconds that a frame may take of it, before the browser lays it out. */
+const BUDGET = 8;
 
 /** Text of a model as Markdown. While it grows, only its last blocks are made anew; a long one comes in pieces. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
@@ -99,7 +100,8 @@ export const Markdown = memo(function Markdown({ text }: { text: string }) {
     if (!isLong) return;
     // A machine that is fast is given more of it in the next frame.
     const took = performance.now() - began;
-    step.current = Math.max(LEAST, Math.round(step.current * Math.min(2, BUDGET / Math.max(1, took))));
+    const more = Math.round(step.current * Math.min(1.5, BUDGET / Math.max(1, took)));
+    step.current = Math.min(MOST, Math.max(LEAST, more));
     const frame = requestAnimationFrame(() => setMost(most + step.current));
     return () => cancelAnimationFrame(frame);
   }, [isLong, most]);
