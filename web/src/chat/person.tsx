@@ -58,6 +58,8 @@ function Edit({ entry, chat }: { entry: PersonView; chat: Conversation }) {
     try {
       await chat.replace(entry.seq ?? 0, text.value, entry.attachments);
       close();
+      // Not on a phone: its keyboard would cover the answer.
+      if (matchMedia('(hover: hover)').matches) document.getElementById('say')?.focus({ preventScroll: true });
     } catch (error) {
       problem.value = messageOf(error);
     }

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { FoundSession, SessionList, SessionView } from 'handspan/rest';
 import { useEffect } from 'preact/hooks';
-import { useLive } from '../gateway/live.ts';
+import { onUpdate, useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
 import { Problem } from '../parts/empty.tsx';
 import { Icon } from '../parts/icon.tsx';
@@ -69,10 +69,17 @@ function useSearch(words: string): FoundSession[] | undefined {
       const answer = await rest.get('/api/sessions/search', { query: { query: words, left: true } });
       if (isHere) found.value = answer.found;
     };
-    const timer = setTimeout(() => void search().catch(() => {}), PAUSE);
+    const searchSoon = () => setTimeout(() => void search().catch(() => {}), PAUSE);
+    let timer = searchSoon();
+    const end = onUpdate(({ topic }) => {
+      if (topic !== 'sessions') return; // one was archived, named, deleted, or something was said
+      clearTimeout(timer);
+      timer = searchSoon();
+    });
     return () => {
       isHere = false;
       clearTimeout(timer);
+      end();
     };
   }, [words, found]);
   return found.value;

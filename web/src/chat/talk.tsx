@@ -85,7 +85,7 @@ function TalkHead({ chat, onList }: { chat: Conversation; onList: () => void }) 
         onClick={() => setDetailed(!isDetailed.value)}
       >
         <Icon name={isDetailed.value ? 'detailed' : 'compact'} />
-        {isDetailed.value ? 'Detailed' : 'Compact'}
+        <span>{isDetailed.value ? 'Detailed' : 'Compact'}</span>
       </button>
       {record && chat.messages.value.length > 0 && (
         <SessionMenu

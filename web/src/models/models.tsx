@@ -215,15 +215,16 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
         void save();
       }}
     >
-      <Field label="Model" value={given.value.model} onInput={(model) => set({ model })} />
       {needsAddress && (
         <Field
           label="Base URL"
           value={given.value.base_url ?? ''}
           placeholder="http://127.0.0.1:8080/v1"
+          hints={offer.id === 'custom' ? SERVERS : []}
           onInput={(address) => set({ base_url: address })}
         />
       )}
+      <Field label="Model" value={given.value.model} onInput={(model) => set({ model })} />
       {offer.id !== 'ollama' && (
         <>
           <div class="choice" role="radiogroup" aria-label="The key">
@@ -263,7 +264,8 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
                 onInput={(event) => set({ key: event.currentTarget.value })}
               />
               <small>
-                It stays on the computer of the gateway, in a file that only its user can read. It is never shown again.
+                {offer.id === 'custom' && 'Servers on your own computers mostly need none. '}It stays on the computer of
+                the gateway, in a file that only its user can read. It is never shown again.
               </small>
             </div>
           )}
@@ -282,7 +284,24 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
   );
 }
 
-function Field(props: { label: string; value: string; placeholder?: string; onInput: (text: string) => void }) {
+/** Where servers of Chat Completions usually are. */
+const SERVERS: [address: string, name: string][] = [
+  ['http://127.0.0.1:1234/v1', 'LM Studio'],
+  ['http://127.0.0.1:8000/v1', 'vLLM'],
+  ['http://127.0.0.1:8080/v1', 'llama.cpp'],
+  ['https://openrouter.ai/api/v1', 'OpenRouter'],
+];
+
+interface FieldProps {
+  label: string;
+  value: string;
+  placeholder?: string;
+  /** What the field offers, with its name. */
+  hints?: [text: string, name: string][];
+  onInput: (text: string) => void;
+}
+
+function Field({ hints = [], ...props }: FieldProps) {
   const id = `model-${props.label.toLowerCase().replace(/ /g, '-')}`;
   return (
     <div class="field">
@@ -292,8 +311,21 @@ function Field(props: { label: string; value: string; placeholder?: string; onIn
         type="text"
         value={props.value}
         placeholder={props.placeholder ?? ''}
+        list={hints.length > 0 ? `${id}-hints` : undefined}
         onInput={(event) => props.onInput(event.currentTarget.value)}
       />
+      {hints.length > 0 && (
+        <>
+          <datalist id={`${id}-hints`}>
+            {hints.map(([text, name]) => (
+              <option key={text} value={text}>
+                {name}
+              </option>
+            ))}
+          </datalist>
+          <small>The field offers where {hints.map(([, name]) => name).join(', ')} usually are.</small>
+        </>
+      )}
     </div>
   );
 }
