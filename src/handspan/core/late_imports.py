@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # `as` lets other modules import the name from here
     from importlib import metadata as metadata
 
     import charset_normalizer as charset_normalizer
+    import cronsim as cronsim
     import docstring_parser as docstring_parser
     import httpcore2 as httpcore2
     import httpx2 as httpx2
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # `as` lets other modules import the name from here
     http_client = http.client
 else:  # beside each: the CPU time that it would add to a gateway's start (300 ms)
     charset_normalizer = LateModule("charset_normalizer")  # 31 ms: only for pages without a charset that are not UTF-8
+    cronsim = LateModule("cronsim")  # 2 ms: only for schedules by the calendar
     ctypes = LateModule("ctypes")  # 4 ms
     difflib = LateModule("difflib")  # 3 ms: only errors need it
     docstring_parser = LateModule("docstring_parser")  # 7 ms: with the first function that becomes a tool

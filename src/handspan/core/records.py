@@ -9,6 +9,7 @@ from handspan.core.errors import ErrorCode
 from handspan.core.events import TurnEnd
 from handspan.core.messages import CallPart, Message
 from handspan.core.questions import Answer, QuestionKind
+from handspan.core.schedules import ClaimedRun
 from handspan.core.values import Json, JsonObject
 
 SessionState: TypeAlias = Literal["idle", "running", "waiting"]
@@ -22,8 +23,8 @@ CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 
 
 SessionKind: TypeAlias = Literal["chat", "run", "one_shot", "child"]
-"""Where a session comes from: a person's chat, the run of a page (graph API), one question with its answer, or the
-call of an agent that asked another one."""
+"""Where a session comes from: a person's chat, the run of a page (graph API) or of a schedule, one question with its
+answer, or the call of an agent that asked another one."""
 
 
 class SessionFilter(Struct, frozen=True):
@@ -204,7 +205,7 @@ class ThreadEntry(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """The unfinished work that was found, and how it was closed. All are call ids, except `closed` and `answered`."""
+    """The unfinished work that was found, and how it was closed. All are call ids, except the last three."""
 
     interrupted: tuple[str, ...] = ()
     """Never run: safe to call again."""
@@ -220,6 +221,8 @@ class Recovery(Struct, frozen=True):
     """Sessions whose running turn was closed. It does not continue by itself."""
     answered: tuple[tuple[str, str], ...] = ()
     """Session and owner of the turns that wait, and whose calls all have their results: they can go on."""
+    runs: tuple[ClaimedRun, ...] = ()
+    """The runs of schedules that are this process's from now on."""
 
 
 class Total(Struct, frozen=True):

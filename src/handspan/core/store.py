@@ -58,6 +58,7 @@ from handspan.core.records import (
     Version,
 )
 from handspan.core.results import ToolResult
+from handspan.core.schedules import ScheduleBook
 from handspan.core.values import JsonObject
 
 _T = TypeVar("_T")
@@ -776,6 +777,8 @@ class Store(Protocol):
     def channels(self) -> ChannelBook: ...
     @property
     def push(self) -> PushBook: ...
+    @property
+    def schedules(self) -> ScheduleBook: ...
     @property
     def idempotency(self) -> Idempotency: ...
     @property

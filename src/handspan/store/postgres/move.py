@@ -37,6 +37,7 @@ _TABLES: Final = (
     *("spending", "budget_additions", "budget_notes", "largest_replies"),
     *("channel_senders", "channel_chats", "channel_inbox", "channel_positions"),
     *("push_subscriptions", "push_secret"),
+    *("schedules", "schedule_runs"),
 )
 _LARGE: Final = {
     *("messages", "left_messages", "searched", "calls", "call_notes", "questions", "sessions", "memories"),

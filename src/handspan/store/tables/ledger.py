@@ -46,6 +46,7 @@ _HOLDERS: Final = (
     "SELECT run FROM calls WHERE state <> 'done' AND run IS NOT NULL"
     " UNION SELECT run FROM sessions WHERE state = 'running' AND run IS NOT NULL"
     " UNION SELECT run FROM reservations"
+    " UNION SELECT run FROM schedule_runs WHERE state <> 'done'"
 )
 _FIND: Final = f"SELECT {RECORD} FROM calls WHERE id = ?"
 

@@ -359,6 +359,37 @@ CREATE TABLE push_secret (                    -- one row: the key of this gatewa
 );
 """
 
+_SCHEDULES: Final = """
+CREATE TABLE schedules (
+    id       TEXT PRIMARY KEY,
+    owner    TEXT NOT NULL,
+    token    TEXT NOT NULL,                   -- the hash of its maker's; empty: all of the owner's count
+    plan     BLOB NOT NULL,                   -- SchedulePlan, as JSON
+    maker    BLOB NOT NULL,                   -- Maker, as JSON
+    created  REAL NOT NULL,
+    next     REAL,                            -- when it is due; NULL: never again, or it is paused
+    paused   TEXT NOT NULL,                   -- why; empty: it is not
+    failures LONG NOT NULL                    -- runs in a row that have failed
+);
+CREATE INDEX schedules_due ON schedules (next) WHERE next IS NOT NULL;
+CREATE INDEX schedules_by_owner ON schedules (owner);
+CREATE TABLE schedule_runs (                  -- a row for each due time that was run, or told as missed
+    schedule TEXT NOT NULL,
+    due      REAL NOT NULL,
+    since    REAL NOT NULL,                   -- the first of the times that were missed before it
+    began    REAL NOT NULL,
+    session  TEXT NOT NULL,
+    state    TEXT NOT NULL,                   -- RunState
+    run      TEXT,                            -- the lease of the process that does it
+    ended    REAL,
+    reason   TEXT NOT NULL DEFAULT '',        -- RunEnd
+    text     TEXT NOT NULL DEFAULT '',
+    problem  TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (schedule, due)
+);
+CREATE INDEX schedule_runs_open ON schedule_runs (run) WHERE state <> 'done';
+"""
+
 _STEPS: Final = (
     _CONVERSATIONS,
     _AROUND_THEM,
@@ -386,6 +417,7 @@ _STEPS: Final = (
     _FLAGS_WITHOUT_TIME,
     _ASKED_BY,
     _PUSH,
+    _SCHEDULES,
 )
 
 

@@ -8,6 +8,7 @@
   in for a client's call, the time of that call stands still.
 - What a request to a model has reserved of a budget is released.
 - A question that a request to a model waited for, as for more money, is over: no request waits for its answer.
+- The runs of schedules go on in this process (SPEC J1).
 - A running turn is closed, not continued, and has an end that says so (SPEC L7); or it waits for its open calls.
 """
 
@@ -22,6 +23,7 @@ from handspan.core.events import GATEWAY_LOST, TurnEnd
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, UserMessage
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
+from handspan.core.schedules import ClaimedRun
 from handspan.core.titles import make_title
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.budgets import RELEASE_LOST
@@ -30,6 +32,7 @@ from handspan.store.tables.database import TableConnection
 from handspan.store.tables.messages import append_messages
 from handspan.store.tables.questions import EXPIRED, expire_questions
 from handspan.store.tables.rows import RECORD, decode_record
+from handspan.store.tables.schedules import take_over_runs
 from handspan.store.tables.turns import store_end
 
 _EXPIRE_WITHOUT_CALL: Final = (
@@ -47,8 +50,9 @@ class UnfinishedWork:
         now: float,
         lost: Set[str | None],
         ids_with_result: Container[str] = (),
+        own: str = "",
     ) -> None:
-        """`lost`: the leases of processes that are gone (`lost_leases`).
+        """`lost`: the leases of processes that are gone (`lost_leases`). `own`: that of this process.
 
         `ids_with_result`: the calls whose result this process is about to write. They are left alone.
         """
@@ -56,6 +60,7 @@ class UnfinishedWork:
         self._now = now
         self._lost = lost
         self._ids_with_result = ids_with_result
+        self._own = own
 
     async def recover(self) -> Recovery:
         """Close everything that no process works on."""
@@ -80,11 +85,13 @@ class UnfinishedWork:
             await self._connection.execute(_EXPIRE_WITHOUT_CALL, (encode(EXPIRED), self._now, session))
             if await self._close_turn(session, owner, length):
                 found["closed"].append(session)
+        runs: list[ClaimedRun] = []
         for lease in self._lost:
             if lease is not None:
                 await self._connection.execute(RELEASE_LOST, (lease,))
+                runs += await take_over_runs(lease, self._own, self._connection)
         answered = tuple([one async for one in self._answered_sessions()])
-        return Recovery(**{field: tuple(ids) for field, ids in found.items()}, answered=answered)
+        return Recovery(**{field: tuple(ids) for field, ids in found.items()}, answered=answered, runs=tuple(runs))
 
     async def expire(self) -> tuple[str, ...]:
         """Close only the calls that waited too long, and return their ids."""

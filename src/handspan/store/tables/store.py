@@ -30,6 +30,7 @@ from handspan.store.tables.push import StoredPush
 from handspan.store.tables.questions import StoredQuestions, StoredRules
 from handspan.store.tables.recovery import UnfinishedWork
 from handspan.store.tables.rows import Row
+from handspan.store.tables.schedules import StoredSchedules
 from handspan.store.tables.search import SearchSql, StoredSearch
 from handspan.store.tables.threads import StoredThreads
 from handspan.store.tables.tokens import StoredTokens
@@ -123,6 +124,7 @@ class TableStore(Generic[_D]):
         self.channels = StoredChannels(database, clock)
         self.memories = StoredMemories(database, clock)
         self.push = StoredPush(database, clock)
+        self.schedules = StoredSchedules(database, leases, clock)
 
     async def open(self) -> None:
         await self.database.open()
@@ -159,7 +161,10 @@ class TableStore(Generic[_D]):
     async def recover(self) -> Recovery:
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
         kept = self.ledger.unwritten_results
-        recovery = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).recover())
+        own = self.leases.own
+        recovery = await self.database.write(
+            lambda connection: UnfinishedWork(connection, now, lost, kept, own=own).recover()
+        )
         await self.leases.sweep()
         self._begin_pruning()
         return recovery
