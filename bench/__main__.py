@@ -34,6 +34,7 @@ from bench import (
     pushing,
     registering,
     remote,
+    scheduling,
     searching,
     serialising,
     serving,
@@ -51,7 +52,7 @@ FAMILIES: dict[str, ModuleType] = {
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
         *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, nodes, page, compacting),
-        *(budgeting, pushing),
+        *(budgeting, pushing, scheduling),
     )
 }
 

@@ -18,6 +18,7 @@ from handspan.core.bus import (
     QuestionEnded,
     QuestionOpened,
     RulesForgotten,
+    ScheduleChanged,
     SwitchesChanged,
     TokenRevoked,
     ToolsChanged,
@@ -56,6 +57,7 @@ EVENTS: list[BusEvent] = [
     TurnEvent("ann", "s", "t1", Ended("error", "no")),
     TurnEvent("ann", "s", "t1", Titled("A name")),
     BudgetChanged(),
+    ScheduleChanged("ann", "s1", 5.0),
 ]
 
 

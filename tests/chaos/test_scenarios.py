@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.chaos import failover, floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
+from tests.chaos import failover, floods, hostile, kills, outages, pages, schedules, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
 from tests.chaos.nodes import steps
@@ -34,6 +34,12 @@ async def test_no_call_is_lost_or_run_twice_in_a_storm(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(tmp_path: Path) -> None:
     check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_each_due_time_is_said_once_when_the_gateway_is_killed(tmp_path: Path) -> None:
+    """SPEC J1."""
+    check("schedules", await schedules.schedules(tmp_path, schedules.SHORT, _SEED))
 
 
 @pytest.fixture

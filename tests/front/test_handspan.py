@@ -12,7 +12,7 @@ from handspan import AskFailed, Handspan, HandspanError, Pending, Success, ToolC
 from handspan.agent.refusals import SessionRefused
 from handspan.config.settings import AgentSettings, Settings
 from handspan.core.agents import Agent
-from handspan.core.errors import ConfigError, DefinitionError, NameTaken
+from handspan.core.errors import ConfigError, DefinitionError, NameTaken, ToolError
 from handspan.core.events import CallFinished, CallStarted, Ended, TextArrived
 from handspan.core.messages import Message, Text, Usage, UserMessage
 from handspan.core.results import Failure
@@ -21,6 +21,7 @@ from handspan.core.values import Arguments
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptedReply, call
 from tests.stores import rows_in
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -436,3 +437,29 @@ async def test_the_stand_in_says_by_example_only_what_its_tools_can_do() -> None
     async with Handspan(tools=[get_weather], model="offline") as hands:
         said = str(await hands.ask("hello"))
     assert "/get_weather" in said and "files" not in said and "Tokyo" not in said
+
+
+async def test_a_schedule_runs_while_the_program_is_open_and_is_there_in_the_next_one(tmp_path: Path) -> None:
+    """SPEC J1."""
+    model = Scripted(["First.", "Second."])
+    async with Handspan(model=model, state=tmp_path / "state") as hands:
+        made = await hands.schedule("Look at the sensors.", "every 10m", zone="Europe/Berlin")
+        book = hands._open_agent().app.store.schedules
+        due = await book.make_due(made.id, owner="operator")
+        hands._open_agent().app.publish_schedule(due)
+        await until(lambda: len(model.requests) == 1)
+        await until(lambda: _is_done(hands, made.id))
+        await book.make_due(made.id, owner="operator")  # no event: this program does not notice
+    async with Handspan(model=model, state=tmp_path / "state") as later:
+        await until(lambda: len(model.requests) == 2)
+        await until(lambda: _is_done(later, made.id))
+        await later.unschedule(made.id)
+        with pytest.raises(ToolError, match="There is no schedule"):
+            await later.unschedule(made.id)
+        with pytest.raises(ToolError, match="can't be used"):
+            await later.schedule("Look.", "now and then")
+
+
+async def _is_done(hands: Handspan, schedule: str) -> bool:
+    runs = await hands._open_agent().app.store.schedules.runs(schedule, owner="operator")
+    return all(run.state == "done" and run.end == "done" for run in runs)

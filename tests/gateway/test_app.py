@@ -29,6 +29,7 @@ BUILTINS = {
     "memory_read",
     "memory_write",
     "read_artifact",
+    "schedule",
     "read_file",
     "search_files",
     "spawn",

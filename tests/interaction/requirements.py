@@ -940,6 +940,23 @@ REQUIREMENTS: Final = {
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),
+    "J1": Requirement(
+        "Schedules run at their times, each due time once on whichever node, or it is told as missed.",
+        (
+            "core/test_schedule_times.py::test_cron_follows_the_clocks_through_both_changes_as_a_walk_minute_by_minute_does",
+            "store/sqlite/test_schedule_machine.py::test_each_due_time_runs_once_or_is_told_as_missed",
+            "store/test_schedules.py::test_two_processes_never_get_the_same_time",
+            "gateway/schedules/test_schedules.py::test_a_run_that_was_cut_off_goes_on_and_nothing_is_said_twice",
+            "gateway/schedules/test_schedules.py::test_five_failures_in_a_row_pause_it_and_the_owner_is_told",
+        ),
+    ),
+    "J2": Requirement(
+        "An agent proposes schedules, the person confirms; their turns may do no more than its own turn.",
+        (
+            "gateway/schedules/test_schedules.py::test_the_person_confirms_what_the_agent_proposes_with_the_next_three_times",
+            "gateway/schedules/test_schedules.py::test_a_scheduled_turn_has_at_most_the_tools_and_the_mode_of_the_turn_that_made_it",
+        ),
+    ),
     "C3": Requirement(
         "Programs offer tools of their own over MCP.",
         (

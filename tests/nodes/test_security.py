@@ -152,7 +152,7 @@ async def test_a_node_finds_revoked_tokens_whatever_its_clock_says_and_however_l
         assert book is not None
         async with FakeDevice(node.url, token) as phone:
             await phone.connect(role="device", label="phone")
-            look, misses = book.revoked_tokens, 0
+            look, misses = book.changes, 0
 
             async def fail(seconds: float) -> list[tuple[str, str]]:
                 nonlocal misses
@@ -164,12 +164,12 @@ async def test_a_node_finds_revoked_tokens_whatever_its_clock_says_and_however_l
                 monkeypatch.setattr("handspan.gateway.nodes.heartbeat.time", ahead)
             else:
                 monkeypatch.setattr("handspan.gateway.nodes.heartbeat._REVOKED_OVERLAP", 0.1)
-                monkeypatch.setattr(book, "revoked_tokens", fail)
+                monkeypatch.setattr(book, "changes", fail)
                 await until(lambda: misses)
             (stored,) = await node.gateway.parts.store.tokens.all(owner="ann")
             assert await node.gateway.parts.store.tokens.revoke(stored.hash, owner="ann")  # no event tells of it
             misses = 0
             if was == "its database was away":
                 await until(lambda: misses >= 2)
-                monkeypatch.setattr(book, "revoked_tokens", look)
+                monkeypatch.setattr(book, "changes", look)
             assert await phone.closed(PATIENT) == 1008

@@ -33,6 +33,7 @@ export const PAGES: PageEntry[] = [
   { id: 'agents', title: 'Agents', icon: 'agent', load: () => import('./agents/agents.tsx') },
   { id: 'models', title: 'Models', icon: 'model', isTab: true, load: () => import('./models/models.tsx') },
   { id: 'journal', title: 'Journal', icon: 'journal', load: () => import('./journal/journal.tsx') },
+  { id: 'schedules', title: 'Schedules', icon: 'clock', load: () => import('./schedules/schedules.tsx') },
   { id: 'devices', title: 'Devices', icon: 'device', load: () => import('./devices/devices.tsx') },
   { id: 'mcp', title: 'MCP servers', icon: 'mcp', load: () => import('./mcp/mcp.tsx') },
   { id: 'skills', title: 'Skills', icon: 'skill', load: () => import('./skills/skills.tsx') },

@@ -387,12 +387,12 @@ def _option_of(of: str) -> str:
 
 
 def check_zone(settings: Settings) -> None:
-    """Raise `ConfigError` when there is no zone of the name that the settings have."""
-    if settings.budget.zone:
+    """Raise `ConfigError` when there is no zone of a name that the settings have."""
+    for key, zone in (("budget.zone", settings.budget.zone), ("schedules.zone", settings.schedules.zone)):
         try:
-            zoneinfo.ZoneInfo(settings.budget.zone)
+            zoneinfo.ZoneInfo(zone or "UTC")
         except (KeyError, ValueError, OSError):
-            text = f"budget.zone: there is no time zone {settings.budget.zone!r}. Name one as 'Europe/Berlin'."
+            text = f"{key}: there is no time zone {zone!r}. Name one as 'Europe/Berlin'."
             raise ConfigError(text) from None
 
 

@@ -15,14 +15,15 @@ from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
-from handspan.core.agents import Agent, SkillTools, agent_in_session
+from handspan.core.agents import Agent, SkillTools, agent_in_session, limit_agent
 from handspan.core.children import ASK_AGENT
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
-from handspan.core.messages import AssistantMessage, Message
+from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
+from handspan.core.schedules import schedule_of
 from handspan.core.store import Store
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -108,7 +109,7 @@ class ConversationLoader:
         )
         changed.removed = before.removed
         changed.use_marks(before.marks, before.compacted)
-        if agent == before.agent:  # only the model has changed: skills that were switched on stay on
+        if _as_chosen(agent) == _as_chosen(before.agent):  # skills that were switched on stay on
             self._act_with(changed, before.skills)
             self._use_for_turn(changed, before.turn_skills)
         return changed
@@ -144,6 +145,28 @@ class ConversationLoader:
             of_turn = self._find_turn_skills(messages)
         skills = {skill.name: skill for skill in (*on, *of_turn)}
         return ActiveSkills(tuple(skills.values()), notes, frozenset(call.id for call in calls))
+
+    async def limit(self, agent: Agent, message_id: str, owner: str) -> Agent:
+        """Return the agent as it answers this message: a schedule's message limits it (SPEC J2).
+
+        It may do nothing if the schedule is gone.
+        """
+        schedule_id = schedule_of(message_id)
+        if not schedule_id:
+            return agent
+        schedule = await self._store.schedules.find(schedule_id, owner=owner)
+        if schedule is None:
+            return limit_agent(agent, (), "read_only")
+        return limit_agent(agent, schedule.maker.tools, schedule.maker.mode)
+
+    async def limit_in_session(self, agent: Agent, session: str, owner: str) -> Agent:
+        """Return the agent as it acts in the last turn of this session."""
+        conversations = self._store.conversations
+        if not session or await conversations.find(session, owner=owner) is None:
+            return agent
+        messages = await conversations.load(session, owner=owner)
+        asked = next((one.id for one in reversed(messages) if isinstance(one, UserMessage)), "")
+        return await self.limit(agent, asked, owner)
 
     # Skills.
 
@@ -245,6 +268,11 @@ class ConversationLoader:
             on, made.notes = self._skills.select(names)
             self._act_with(made, on)
         return made
+
+
+def _as_chosen(agent: Agent) -> Agent:
+    """Return the agent without what a turn that no person has begun makes of it."""
+    return structs.replace(agent, mode="automatic", unattended=None)
 
 
 def _chosen_skills(record: SessionRecord) -> list[str] | None:

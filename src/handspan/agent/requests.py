@@ -63,7 +63,7 @@ class SayRequest(Struct, frozen=True):
 
     async def open(self, session: "Session", turn: Turn) -> OpenedSession | None:
         """Return the conversation. A missing session is made."""
-        return await session.open(self.who, self.agent, self.name, self.kind)
+        return await session.open(self.who, self.message.id, agent=self.agent, name=self.name, kind=self.kind)
 
     async def answer(self, session: "Session", turn: Turn, opened: OpenedSession) -> Ended:
         """Run the turn, after a turn that waits. Return the end of a message that was answered before."""

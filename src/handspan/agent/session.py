@@ -311,9 +311,9 @@ class Session:
 
     # What requests use.
 
-    async def open(self, who: Principal, agent: str, name: str, kind: SessionKind) -> OpenedSession:
-        """Return the conversation. A missing session is made."""
-        conversation, record = await self._host.open(self, who, agent=agent, name=name, kind=kind)
+    async def open(self, who: Principal, message_id: str, *, agent: str, name: str, kind: SessionKind) -> OpenedSession:
+        """Return the conversation, for the answer to this message. A missing session is made."""
+        conversation, record = await self._host.open(self, who, message_id, agent=agent, name=name, kind=kind)
         return OpenedSession(conversation, record.state == "waiting")
 
     async def reopen(self, who: Principal | None = None) -> Conversation | None:

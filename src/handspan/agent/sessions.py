@@ -6,7 +6,7 @@ There is one `Session` for each id while a turn or a listener needs it. The conv
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -29,9 +29,11 @@ from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.children import asking_call
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import ContextUse, QuestionAsked, TurnEnd
+from handspan.core.messages import Message, UserMessage
 from handspan.core.nodes import Nodes
 from handspan.core.principals import Principal
 from handspan.core.records import SessionEdit, SessionKind, SessionRecord
+from handspan.core.schedules import schedule_of
 from handspan.core.store import Conversations
 from handspan.core.tasks import Tasks
 from handspan.core.titles import shorten
@@ -330,11 +332,18 @@ class Sessions:
     # Conversations.
 
     async def open(
-        self, session: Session, who: Principal, *, agent: str = "", name: str = "", kind: SessionKind = "chat"
+        self,
+        session: Session,
+        who: Principal,
+        message_id: str = "",
+        *,
+        agent: str = "",
+        name: str = "",
+        kind: SessionKind = "chat",
     ) -> tuple[Conversation, SessionRecord]:
         """Return the conversation, ready for a turn, and the session's record. A missing session is made.
 
-        Raises `SessionRefused`.
+        `message_id`: of the message that the turn answers. Raises `SessionRefused`.
         """
         record = await self._opening.find(session.id, session.owner)
         named = await self._opening.find_agent(agent, record, session.owner)
@@ -350,7 +359,9 @@ class Sessions:
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         self.unstored.forget(session.id)
         self.cut_off.discard(session.id)
-        return await self._load(session, record, acting, choice, who=who), record
+        is_over = record.state == "idle"
+        answered = None if not is_over and not schedule_of(message_id) else message_id
+        return await self._load(session, record, acting, choice, who=who, answered=answered), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
         """Return the conversation of an existing session, ready for a turn; None when the session does not exist."""
@@ -362,12 +373,32 @@ class Sessions:
         return await self._load(session, record, acting, await self._opening.model_of(record.model, acting), who=who)
 
     async def _load(
-        self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None
+        self,
+        session: Session,
+        record: SessionRecord,
+        agent: Agent,
+        choice: Choice,
+        *,
+        who: Principal | None,
+        answered: str | None = None,
     ) -> Conversation:
-        """Return the session's conversation with this agent and model: the loaded one, or a new one."""
+        """Return the session's conversation with this agent and model: the loaded one, or a new one.
+
+        `answered`: the id of the message that the turn answers; None: of the person's last one.
+        """
         loaded = self._loaded.get(session.id)
+        if loaded is not None and answered is None and len(loaded.conversation.messages) != record.length:
+            loaded = None  # another process has added messages, and the last one decides what the agent may do
+        asked = answered
+        if loaded is not None:
+            asked = _last_message(loaded.conversation.messages) if answered is None else answered
+            agent = await self._loader.limit(agent, asked, session.owner)
         if loaded is None or (record.state == "idle" and open_calls(loaded.conversation.last)):  # it was cut off
             conversation = await self._loader.load(agent, choice, record, who or Principal(session.owner))
+            asked = _last_message(conversation.messages) if answered is None else answered
+            limited = await self._loader.limit(agent, asked, session.owner)
+            if limited != conversation.agent:
+                conversation = await self._loader.change_agent(conversation, limited, choice)
         elif loaded.conversation.agent != agent or loaded.choice is not choice:
             conversation = await self._loader.change_agent(loaded.conversation, agent, choice)
         else:
@@ -418,6 +449,11 @@ class Sessions:
             _, stuck = await asyncio.wait(left, timeout=_TIDY_SECONDS)
             for task in stuck:
                 _log.error("A turn did not end when it was aborted: %r", task)
+
+
+def _last_message(messages: Sequence[Message]) -> str:
+    """Return the id of the person's last message; empty if there is none."""
+    return next((one.id for one in reversed(messages) if isinstance(one, UserMessage)), "")
 
 
 def _ignore(_: SessionEvent, turn: str) -> None:

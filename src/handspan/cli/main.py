@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "reload": ("handspan.cli.reload", "Let the gateway that runs take the settings as they are now."),
     "restore": ("handspan.cli.backup", "Put back what `handspan backup` saved."),
     "rules": ("handspan.cli.rules", "See and take back what you answered with always or never."),
+    "schedule": ("handspan.cli.schedule", "Let agents be told something later or regularly; see what came of it."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
     "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
     "sessions": ("handspan.cli.sessions", "List your conversations, show, rename, export and delete them."),

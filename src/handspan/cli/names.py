@@ -8,6 +8,7 @@ from handspan.wire.rest.artifacts import ArtifactList
 from handspan.wire.rest.devices import DeviceList
 from handspan.wire.rest.models import Models
 from handspan.wire.rest.questions import QuestionList, RuleList
+from handspan.wire.rest.schedules import ScheduleList
 from handspan.wire.rest.sessions import SessionList
 from handspan.wire.rest.skills import SkillList
 from handspan.wire.rest.tools import ToolList
@@ -36,6 +37,9 @@ async def list_names(requests: Requests, kind: str) -> Words:
             return [(one.id, one.subject) for one in (await requests.get("/api/questions", QuestionList)).questions]
         case "rules":
             return [(one.tool, one.answer) for one in (await requests.get("/api/rules", RuleList)).rules]
+        case "schedules":
+            listed_schedules = (await requests.get("/api/schedules", ScheduleList)).schedules
+            return [(one.id, one.name or one.text) for one in listed_schedules]
         case "artifacts":
             return [(one.id, one.name) for one in (await requests.get("/api/artifacts", ArtifactList)).artifacts]
         case _:

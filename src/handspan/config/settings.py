@@ -14,6 +14,7 @@ from handspan.config.budget_settings import BudgetSettings
 from handspan.config.gateway_settings import FrontSettings, GatewaySettings, McpDoorSettings
 from handspan.config.kinds import Bytes, ChannelName, Count, Days, Dollars, NotEmpty, Seconds, Switch, WebAddress
 from handspan.config.push_settings import PushSettings
+from handspan.config.schedule_settings import ScheduleSettings
 from handspan.config.store_settings import ClusterSettings, StoreSettings
 from handspan.config.tool_settings import ToolSettings
 from handspan.core.agents import AgentLimits, Mode
@@ -219,6 +220,7 @@ class Settings(Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     summary: SummarySettings = SummarySettings()
     budget: BudgetSettings = BudgetSettings()
+    schedules: ScheduleSettings = ScheduleSettings()
     model_requests: Count = 100
     """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()

@@ -1,6 +1,6 @@
 """An agent as data, what its mode means for a tool, and the tools of its active skills."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
@@ -26,6 +26,15 @@ class AgentLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a call with the same arguments may run in one turn; a further one is refused. Unset: no limit."""
     failed_rounds: MostTimes = None
     """After so many rounds in a row in which every call failed the agent has to answer. Unset: no limit."""
+
+
+class Unattended(Struct, frozen=True):
+    """What holds for a turn that no person has begun (SPEC J2)."""
+
+    tools: tuple[str, ...] | None = None
+    """The names of the tools that it may use at most, whatever the agent and its skills say; None: as they say."""
+    question_seconds: float = 24 * 3600.0
+    """How long its questions wait."""
 
 
 class Agent(Struct, frozen=True):
@@ -58,6 +67,8 @@ class Agent(Struct, frozen=True):
     """Names and globs of the agents that it may ask (SPEC J5). Only settings and programs set it."""
     asker_modes: tuple[Mode, ...] = ()
     """The modes of the agents for which it works; the strictest mode counts. Set only while it works for others."""
+    unattended: Unattended | None = None
+    """Is set only while it acts in a turn that no person has begun; never stored."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -88,6 +99,19 @@ def mode_asks(mode: Mode, annotations: Annotations) -> bool:
     if annotations is NO_EFFECTS:  # by identity: an equal object of a tool from outside does not count
         return False
     return mode == "ask_always" or (mode == "ask_destructive" and annotations.destructive)
+
+
+_MODES: Final[tuple[Mode, ...]] = ("automatic", "ask_destructive", "ask_always", "read_only")
+"""The most careful one last."""
+
+
+def limit_agent(agent: Agent, tools: tuple[str, ...] | None, mode: Mode) -> Agent:
+    """Return the agent as it acts in a turn that no person has begun: with at most these tools and this mode.
+
+    It asks no other agent: that one would act with tools and a mode of its own.
+    """
+    careful = max(agent.mode, mode, key=_MODES.index)
+    return structs.replace(agent, mode=careful, may_ask=(), unattended=Unattended(tools))
 
 
 def agent_in_session(agent: Agent, session_id: str) -> Agent:

@@ -63,6 +63,16 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
 
 
 @final
+class ScheduleChanged(Struct, frozen=True, gc=False, tag="schedule_changed"):
+    """A schedule of this owner was made, changed or removed, or a run of it has ended."""
+
+    owner: str
+    id: str
+    next: float | None
+    """When it is due; None: not earlier than was known."""
+
+
+@final
 class BudgetChanged(Struct, frozen=True, gc=False, tag="budget_changed"):
     """There may be money for requests that wait: another one has ended, or a person has added some."""
 
@@ -168,6 +178,7 @@ BusEvent: TypeAlias = (
     | QuestionOpened
     | QuestionEnded
     | BudgetChanged
+    | ScheduleChanged
     | LoginRequested
     | AbortRequested
     | RulesForgotten

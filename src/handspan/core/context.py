@@ -13,6 +13,7 @@ from handspan.core.questions import Answer, QuestionAction, QuestionKind, ToolQu
 from handspan.core.values import Json, JsonObject
 
 if TYPE_CHECKING:  # that module needs this one
+    from handspan.core.agents import Mode
     from handspan.core.tool import ToolSpec
 
 Progress: TypeAlias = Callable[[Json], None]
@@ -53,8 +54,22 @@ class NoPerson:
 NO_PERSON: Final = NoPerson()
 
 
+class CallerRights(Struct, frozen=True):
+    """What the caller may do: for work that it leaves to a later turn (SPEC J2)."""
+
+    agent: str = ""
+    mode: "Mode" = "read_only"
+    tools: tuple[str, ...] = ()
+    """The names of its tools."""
+
+
 class SearchableTools(Protocol):
     """The tools that the caller may use."""
+
+    @property
+    def rights(self) -> CallerRights:
+        """What the caller may do now."""
+        ...
 
     async def search(self, text: str, limit: int) -> "Sequence[ToolSpec]":
         """Return the tools that fit these words best, the best first."""
@@ -63,6 +78,8 @@ class SearchableTools(Protocol):
 
 class NoTools:
     """Stands in where the caller's tools are not known, for example in a worker process."""
+
+    rights: Final = CallerRights()
 
     async def search(self, text: str, limit: int) -> "Sequence[ToolSpec]":
         """Return none."""

@@ -118,6 +118,15 @@ class RequestClaim(Struct, frozen=True):
     """The answer to that request; None while there is none."""
 
 
+class NodeChanges(Struct, frozen=True):
+    """What every node has to know of."""
+
+    revoked: Sequence[tuple[str, str]]
+    """Owner and hash of the tokens that were revoked lately."""
+    next_due: float | None
+    """When the next schedule of any owner is due."""
+
+
 class EntryCodes(Protocol):
     """Codes with which new clients get a token, on whichever node they ask (SPEC K5)."""
 
@@ -362,8 +371,11 @@ class NodeBook(Protocol):
     async def holders(self) -> Mapping[str, str]:
         """Return the node that has each named lease, by the lease's name."""
 
-    async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked in the last so many seconds."""
+    async def changes(self, seconds: float) -> NodeChanges:
+        """Return what a node has to know of, although an event was lost: all by one statement.
+
+        `seconds`: how far back it looks for revoked tokens.
+        """
 
 
 class LinkDown(HandspanError):

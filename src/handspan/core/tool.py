@@ -101,9 +101,9 @@ class Handling(Struct, frozen=True):
     """Its compiled parameters; None: they are compiled at registration."""
     internal: bool = False
     """Hidden from every agent until an active skill names it (SPEC C2)."""
-    asks: "Callable[[Arguments], ToolQuestion] | None" = None
-    """What the person is asked before each call; `run` finds the answer in `ctx.answer`. Such a call waits for its
-    answer like one that needs approval: also across a restart of the gateway (SPEC P5)."""
+    asks: "Callable[[Arguments], ToolQuestion | None] | None" = None
+    """What the person is asked before a call with these arguments, or None; `run` finds the answer in `ctx.answer`.
+    Such a call waits for its answer like one that needs approval: also across a restart of the gateway (SPEC P5)."""
     missing: str = ""
     """What the tool needs and does not have, such as a setting: no model sees the tool. Empty: it has all."""
     is_read_only: Callable[[Arguments], bool] | None = None

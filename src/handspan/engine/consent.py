@@ -98,8 +98,8 @@ class Consents:
         """Return what the person agreed to. Raises `ToolError` when the person did not agree."""
         entry, arguments = started.entry, started.arguments
         waited = await self._asker.ask_permissions(started)
-        if entry.asks is not None:
-            started.answer, took = await self._asker.ask_input(entry.asks(arguments), started)
+        if entry.asks is not None and (question := entry.asks(arguments)) is not None:
+            started.answer, took = await self._asker.ask_input(question, started)
             waited += took
         if approval is None:
             return Consent(arguments, waited=waited)

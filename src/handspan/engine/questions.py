@@ -78,7 +78,10 @@ class Asker:
         keys = [_key("permission", permission, started) for permission in started.entry.permissions_to_ask]
         if approval is not None:
             keys.append(_key("approval", approval, started))
-        return started.entry.asks is not None or any(key not in self._remembered for key in keys)
+        asks = started.entry.asks
+        return (asks is not None and asks(started.arguments) is not None) or any(
+            key not in self._remembered for key in keys
+        )
 
     async def ask_permissions(self, started: "Started") -> float:
         """Ask for each permission that the tool needs and does not have. Return the seconds that this took.
@@ -149,6 +152,8 @@ class Asker:
         The question's id is made from the call's id, the kind and `number`, so that a resumed call finds its answer.
         """
         spec, caller, call_id = started.entry.spec, started.caller, started.record.id
+        unattended = caller.agent.unattended
+        usual = self.expires_in if unattended is None else max(self.expires_in, unattended.question_seconds)
         return Question(
             id=f"{call_id}/{tool_question.kind}/{number}",
             kind=tool_question.kind,
@@ -159,7 +164,7 @@ class Asker:
             owner=caller.who.owner,
             session=caller.session,
             fingerprint=spec.fingerprint,
-            expires_in=self.expires_in if tool_question.expires_in is None else tool_question.expires_in,
+            expires_in=usual if tool_question.expires_in is None else tool_question.expires_in,
             schema=tool_question.schema,
             action=tool_question.action,
             agent=caller.agent.name,

@@ -19,7 +19,9 @@ from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.events import Event
 from handspan.core.function_tool import refuse_second_run
+from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, ToolResult
+from handspan.core.schedules import TO_NOWHERE, At, Schedule, SchedulePlan
 from handspan.core.values import Arguments
 from handspan.front.answer_types import read_answer_type
 from handspan.front.answers import AgentAnswer, UsageError
@@ -137,6 +139,22 @@ class Handspan:
         """Run one tool as the agent would, and return its result. A `Failure` is a result too."""
         app = self._open_agent().app
         return await app.engine.call(ToolCall(tool, arguments or {}, new_call_id()), app.caller())
+
+    async def schedule(
+        self, text: str, when: str, *, zone: str = "", agent: str = "", session: str = "", deliver: str = TO_NOWHERE
+    ) -> Schedule:
+        """Let the agent be told this text at its times, while this object is open, and return the schedule.
+
+        `when`: `30 7 * * 1-5`, `@daily`, `every 30m`, `at 2026-12-01T09:00` or `in 20m`, in this time zone; empty: that
+        of this computer. `session`: the one that goes on; empty: a fresh one each time. `deliver`: `none`, or
+        `CHANNEL:CHAT`. With a `state` folder it is there in the next program, too. Raises `ToolError` for wrong ones.
+        """
+        plan = SchedulePlan(At(0.0), text, zone, agent=agent, session=session, deliver=deliver)
+        return await self._open_agent().schedule(plan, when)
+
+    async def unschedule(self, schedule: str) -> None:
+        """Remove the schedule of this id. Raises `ToolError` when there is none."""
+        await self._open_agent().app.store.schedules.remove(schedule, owner=OPERATOR.owner)
 
     # The same for threads without an event loop.
 

@@ -16,6 +16,8 @@ from handspan.agent.turn import Handle, Listener
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.principals import OPERATOR
+from handspan.core.schedule_times import make_plan, new_schedule
+from handspan.core.schedules import Maker, Schedule, SchedulePlan
 from handspan.front.answer_types import AnswerType
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, check_ended
 from handspan.front.final_answer import FinalAnswer
@@ -23,6 +25,8 @@ from handspan.front.options import HandspanOptions
 from handspan.front.questions import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
 from handspan.gateway.one_node import OneNode
+from handspan.gateway.schedules.scheduler import Scheduler
+from handspan.gateway.schedules.turns import ScheduledTurns
 from handspan.models.choice import Choice
 from handspan.models.model import Model
 
@@ -39,6 +43,7 @@ class OpenAgent:
         self.app = app
         self._sessions = sessions
         self._resources = resources
+        self._scheduler: Scheduler | None = None
 
     @classmethod
     async def open(cls, options: HandspanOptions, answer_question: AnswerQuestion | None) -> "OpenAgent":
@@ -53,10 +58,43 @@ class OpenAgent:
                 app.store.conversations, app.loader, app.agents, choose, nodes=nodes, wait_seconds=_WAIT_SECONDS
             )
             resources.push_async_callback(sessions.drain, 0)
-            return cls(app, sessions, resources.pop_all())
+            agent = cls(app, sessions, resources.pop_all())
+        try:
+            if options.state is not None and (app.recovery.runs or await app.store.schedules.next_due() is not None):
+                await agent.open_scheduler()
+        except BaseException:
+            await agent.close()
+            raise
+        return agent
+
+    async def open_scheduler(self) -> None:
+        """Run what is due from now on. A second call does nothing."""
+        if self._scheduler is not None:
+            return
+        app, sessions = self.app, self._sessions
+        turns = ScheduledTurns(app.store.schedules, sessions, app.agents, app.delivery)
+        self._scheduler = Scheduler(app.store, turns, sessions.nodes, app.settings.schedules)
+        await self._scheduler.open(app.recovery.runs)
+
+    async def schedule(self, plan: SchedulePlan, words: str) -> Schedule:
+        """Store a schedule and let it run. Raises `ToolError` when it can't be used."""
+        await self.open_scheduler()
+        app, own = self.app, self.app.settings.schedules
+        now = app.store.ledger.now()
+        plan = make_plan(structs.replace(plan, zone=plan.zone or own.zone_name), words, now)
+        await app.delivery.check(plan.deliver, OPERATOR.owner)
+        made = new_schedule(plan, Maker(OPERATOR.owner, OPERATOR.scopes), now, own.spread)
+        await app.store.schedules.add(made)
+        app.publish_schedule(made)
+        return made
 
     async def close(self) -> None:
         """Stop all turns and close everything that `open` opened."""
+        if self._scheduler is not None:
+            await self._scheduler.stop()
+        await self._sessions.drain(0)
+        if self._scheduler is not None:
+            await self._scheduler.close()
         await self._resources.aclose()
 
     def say(self, text: str, session: str, listener: Listener, add_for_turn: AddForTurn | None = None) -> Handle:

@@ -25,12 +25,13 @@ from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.config.watch import SettingsWatch
 from handspan.core.agents import Agent
-from handspan.core.bus import ToolsChanged
+from handspan.core.bus import ScheduleChanged, ToolsChanged
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
+from handspan.core.schedules import Schedule
 from handspan.core.sources import Broken, ToolSource, problem_lines
 from handspan.core.store import ArtifactStore, Store, Switches
 from handspan.engine.caller import Caller
@@ -59,6 +60,7 @@ from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.tools.bubblewrap import CommandLimits
 from handspan.tools.sandbox import Sandbox, create_workspace
+from handspan.tools.schedule import SchedulingParts
 
 _log = logging.getLogger(__name__)
 _CHANNELS: Final = "handspan.channels.setup"
@@ -150,7 +152,7 @@ class App:
         """Loads conversations."""
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
-        self._delivery = ChannelDelivery(self.messages, self.store.channels)
+        self.delivery = ChannelDelivery(self.messages, self.store.channels)
         changed = partial(nodes.bus.publish, ToolsChanged(""))
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self.sources: list[ToolSource] = (
@@ -163,8 +165,9 @@ class App:
                     self.sandbox,
                     self.guard,
                     media=self.media,
-                    delivery=self._delivery,
+                    delivery=self.delivery,
                     find_result=self.store.contexts.find_result,
+                    scheduling=self._scheduling_parts(),
                 ),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
@@ -186,6 +189,22 @@ class App:
         )
         """The MCP servers. They are changed while the gateway runs."""
         self._watch = SettingsWatch(lambda: self.started_with.files, self._follow_settings) if loaded else None
+
+    def _scheduling_parts(self) -> SchedulingParts:
+        """Return what the tool `schedule` works with."""
+        own = self.settings.schedules
+        return SchedulingParts(
+            self.store.schedules,
+            self.publish_schedule,
+            own.zone_name,
+            own.spread,
+            check_delivery=self.delivery.check,
+            clock=self.store.ledger.now,
+        )
+
+    def publish_schedule(self, schedule: Schedule) -> None:
+        """Let all nodes and pages know that this schedule has changed."""
+        self._nodes.bus.publish(ScheduleChanged(schedule.maker.owner, schedule.id, schedule.next))
 
     async def open(self) -> None:
         """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""

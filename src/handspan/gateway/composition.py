@@ -29,6 +29,8 @@ from handspan.gateway.nodes.choice import make_nodes
 from handspan.gateway.parts import GatewayParts
 from handspan.gateway.push.push import Push
 from handspan.gateway.reloading import Reloading
+from handspan.gateway.schedules.scheduler import Scheduler
+from handspan.gateway.schedules.turns import ScheduledTurns
 from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -102,6 +104,7 @@ def compose(
         return live.count(owner) > 0 or peers.has_chat(owner, session) or is_in_chat
 
     push = Push(store, questions, nodes, guard, settings=settings.push, is_in_view=is_in_view)
+    turns = ScheduledTurns(store.schedules, sessions, app.agents, app.delivery, show=messages.show)
 
     @cache
     def runs() -> "Runs":
@@ -136,6 +139,7 @@ def compose(
         models=models,
         reloading=Reloading(app, live, lambda: parts.forget_models()),
         channels=channels,
+        scheduler=Scheduler(store, turns, nodes, settings.schedules),
         runs=runs,
     )
     return parts

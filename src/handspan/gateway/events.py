@@ -23,6 +23,7 @@ class GatewayEvents:
         listen(bus.QuestionEnded, lambda event: self._show_question(event.owner, event.id, is_open=False))
         listen(bus.ToolsChanged, lambda event: live.publish(event.owner, "tools", {}))
         listen(bus.DeviceChanged, lambda event: live.publish(event.owner, "devices", {}))
+        listen(bus.ScheduleChanged, lambda event: live.publish(event.owner, "schedules", {"id": event.id}))
         listen(bus.LoginRequested, lambda event: peers.start_login(event.owner, event.call_id, event.question))
         listen(bus.TokenRevoked, lambda event: peers.revoke(event.token))
         listen(bus.TokenRevoked, lambda event: live.drop(event.token))

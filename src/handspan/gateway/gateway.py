@@ -124,6 +124,7 @@ class Gateway:
         await parts.resumable.recover(recovery)
         if parts.channels is not None:
             await parts.channels.open()
+        await parts.scheduler.open(recovery.runs)
         self._tasks.start(self._end_expired_calls())
         self._tasks.start(self._remove_left_sessions())
 
@@ -140,6 +141,7 @@ class Gateway:
         parts, engine = self.parts, self.parts.app.engine
         if parts.channels is not None:
             await parts.channels.stop()
+        await parts.scheduler.stop()
         self._leave_questions()
         await parts.nodes.drain(0.0)
         parts.peers.stop()
@@ -168,6 +170,7 @@ class Gateway:
         parts.peers.close()
         for door in self.doors.values():
             await door.close()
+        await parts.scheduler.close()
         if parts.channels is not None:
             await parts.channels.close()
         await parts.unfinished.close()

@@ -14,7 +14,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.values import Json, encode
 
 Topic: TypeAlias = Literal[
-    "sessions", "calls", "questions", "devices", "tools", "agents", "tokens", "models", "messages"
+    "sessions", "calls", "questions", "devices", "tools", "agents", "tokens", "models", "messages", "schedules"
 ]
 ALL_OWNERS: Final = ""
 """In place of an owner: the update is for all owners, such as a tool that is switched off."""

@@ -25,6 +25,7 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.one_node import GatewayNodes
 from handspan.gateway.push.push import Push
 from handspan.gateway.reloading import Reloading
+from handspan.gateway.schedules.scheduler import Scheduler
 from handspan.gateway.sessions.brief import BriefSessions
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -68,6 +69,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     reloading: Reloading
     channels: "ChannelDoor | None"
     """The way in for people on other networks; None without a channel."""
+    scheduler: Scheduler
     runs: "Callable[[], Runs]"
     """Returns the runs of clients that may have tools of their own. Its first caller loads and makes them."""
 

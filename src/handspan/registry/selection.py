@@ -134,7 +134,9 @@ class ToolSelection:
 
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
-        tools, name = self._globs, entry.spec.name
+        tools, name, unattended = self._globs, entry.spec.name, self.agent.unattended
+        if unattended is not None and unattended.tools is not None and name not in unattended.tools:
+            return False
         is_listed = tools is None or matches_any(tools, name) or (_is_search(entry) and self._needs_search(tools))
         return is_listed and not matches_any(self.agent.deny, name)
 

@@ -26,6 +26,7 @@ from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageDelivery, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.schedule import ScheduleTurns, SchedulingParts
 from handspan.tools.search.search import search_tools
 from handspan.tools.search_tools import SearchTools
 from handspan.tools.shell.policy import CommandPolicy
@@ -57,8 +58,13 @@ class BuiltinTools:
         *,
         only: tuple[str, ...] = ("*",),
         find_result: FindResult | None = None,
+        scheduling: SchedulingParts | None = None,
     ) -> None:
-        """`only`: globs of the names of the tools to register. `find_result`: for `read_artifact`."""
+        """`only`: globs of the names of the tools to register. `find_result`: for `read_artifact`.
+
+        `scheduling`: for `schedule`; None where nothing runs schedules.
+        """
+        self._scheduling = scheduling
         self._find_result = find_result
         self._registry = registry
         self._settings = settings
@@ -172,6 +178,7 @@ class BuiltinTools:
         yield ReadArtifact(tools.result_limit, self._find_result)
         yield SendMessage(self._delivery)
         yield AskUser()
+        yield ScheduleTurns(self._scheduling)
         if tools.shown:
             yield SearchTools()
 

@@ -14,7 +14,8 @@ export type LiveTopic =
   | 'agents'
   | 'tokens'
   | 'models'
-  | 'messages';
+  | 'messages'
+  | 'schedules';
 
 /** One change of one list. */
 export interface LiveUpdate {

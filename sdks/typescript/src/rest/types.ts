@@ -856,6 +856,18 @@ export interface NewModel {
   key_variable?: string | undefined;
 }
 
+/** A schedule to make. */
+export interface NewSchedule {
+  when: string;
+  text: string;
+  zone?: string | undefined;
+  name?: string | undefined;
+  agent?: string | undefined;
+  session?: string | undefined;
+  deliver?: string | undefined;
+  catch_up?: number | undefined;
+}
+
 /** A person who may write to agents from now on. */
 export interface NewSender {
   sender: string;
@@ -1049,6 +1061,11 @@ export interface RemovedModel {
   name: string;
 }
 
+/** The answer to the removal of a schedule. */
+export interface RemovedSchedule {
+  removed: string;
+}
+
 /** The browser gets no more notifications. */
 export interface RemovedSubscription {
   id: string;
@@ -1087,6 +1104,50 @@ export interface RunningSession {
   message_count: number;
   turn_id: string;
   turn_started_at: string;
+}
+
+/** A schedule with its runs, the newest first. */
+export interface ScheduleDetails {
+  schedule: ScheduleView;
+  runs: ScheduleRunView[];
+}
+
+/** The caller's schedules, the next due one first. */
+export interface ScheduleList {
+  schedules: ScheduleView[];
+}
+
+/** One due time of a schedule, and what came of it. */
+export interface ScheduleRunView {
+  due: string;
+  since: string;
+  began: string;
+  ended: string | null;
+  session: string;
+  state: 'delivering' | 'done' | 'running';
+  end: 'aborted' | 'done' | 'error' | 'errors' | 'length' | 'limit' | 'pending' | 'refusal' | '' | 'missed';
+  text: string;
+  problem: string;
+}
+
+/** A schedule. */
+export interface ScheduleView {
+  id: string;
+  name: string;
+  when: string;
+  zone: string;
+  text: string;
+  agent: string;
+  session: string;
+  deliver: string;
+  catch_up: number;
+  next: string | null;
+  next_words: string[];
+  paused: string;
+  failures: number;
+  tools: string[] | null;
+  mode: 'ask_always' | 'ask_destructive' | 'automatic' | 'read_only';
+  last: ScheduleRunView | null;
 }
 
 /** The callers that see a tool. */
@@ -1657,6 +1718,13 @@ export interface Operations {
   'GET /api/usage': { path: undefined; query: { by?: 'agent' | 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
   'GET /api/budgets': { path: undefined; query: undefined; body: undefined; answer: BudgetList };
   'POST /api/budgets/add': { path: undefined; query: undefined; body: BudgetAddition; answer: BudgetList };
+  'GET /api/schedules': { path: undefined; query: undefined; body: undefined; answer: ScheduleList };
+  'POST /api/schedules': { path: undefined; query: undefined; body: NewSchedule; answer: ScheduleView };
+  'GET /api/schedules/{schedule_id}': { path: { schedule_id: string }; query: undefined; body: undefined; answer: ScheduleDetails };
+  'DELETE /api/schedules/{schedule_id}': { path: { schedule_id: string }; query: undefined; body: undefined; answer: RemovedSchedule };
+  'POST /api/schedules/{schedule_id}/pause': { path: { schedule_id: string }; query: undefined; body: undefined; answer: ScheduleView };
+  'POST /api/schedules/{schedule_id}/resume': { path: { schedule_id: string }; query: undefined; body: undefined; answer: ScheduleView };
+  'POST /api/schedules/{schedule_id}/run': { path: { schedule_id: string }; query: undefined; body: undefined; answer: ScheduleView };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };
   'POST /api/questions/{question_id}/answer': { path: { question_id: string }; query: undefined; body: GivenAnswer; answer: AcceptedAnswer };
   'POST /api/questions/{question_id}/start': { path: { question_id: string }; query: undefined; body: undefined; answer: StartedLogin };

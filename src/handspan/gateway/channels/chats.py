@@ -13,7 +13,6 @@ from typing import Final
 
 from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
 from handspan.agent.sessions import Sessions
-from handspan.agent.turn_events import SessionEvent
 from handspan.channels.bus import ChannelQueue, MessageBus, Unsent
 from handspan.core.channels import CHANNEL_SESSION, InboxMessage, OutgoingMessage
 from handspan.core.errors import StoreError, ToolError
@@ -23,6 +22,7 @@ from handspan.core.principals import Principal
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.held_messages import HeldMessages
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
+from handspan.gateway.sessions.turn_ends import TurnEnds
 
 _log = logging.getLogger(__name__)
 _SCOPES: Final = ("chat",)
@@ -30,25 +30,6 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _LOOK_SECONDS: Final = 30.0
 _NO_TEXT: Final = "(no answer)"
-
-
-class TurnEnds:
-    """A listener that waits for the end of one turn."""
-
-    def __init__(self) -> None:
-        self._ends: dict[str, asyncio.Future[Ended]] = {}
-
-    def __call__(self, event: SessionEvent, turn: str) -> None:
-        """Note the end of a turn that does not wait any more."""
-        if isinstance(event, Ended) and event.reason != "pending" and not self._of(turn).done():
-            self._of(turn).set_result(event)
-
-    async def wait(self, turn: str) -> Ended:
-        """Return the end of this turn."""
-        return await self._of(turn)
-
-    def _of(self, turn: str) -> "asyncio.Future[Ended]":
-        return self._ends.setdefault(turn, asyncio.get_running_loop().create_future())
 
 
 class ChannelChats:

@@ -1,9 +1,12 @@
 """The way of the tool `message`: to which chats an owner's agents may write."""
 
-from handspan.channels.bus import ChannelQueue, MessageBus
+from collections.abc import Sequence
+
+from handspan.channels.bus import ChannelQueue, MessageBus, describe_unknown
 from handspan.channels.page import EVERY_CLIENT
 from handspan.core.channels import ANYONE, OutgoingMessage
 from handspan.core.errors import ToolError
+from handspan.core.schedules import TO_NOWHERE, TO_PAGE
 from handspan.core.store import ChannelBook
 
 _CHATS = {
@@ -38,6 +41,23 @@ class ChannelDelivery:
         if queue is not None and queue.kind == "telegram" and message.chat_id not in queue.settings.allow:
             await self._check_chat(queue, message)
         return await self._bus.send(message)
+
+    async def check(self, deliver: str, owner: str) -> None:
+        """Raise `ToolError` if a schedule of this owner can't deliver there: `page`, `none` or `CHANNEL:CHAT`."""
+        channel, _, chat = deliver.partition(":")
+        if channel in (TO_PAGE, TO_NOWHERE):
+            return
+        queue, message = self._bus.find(channel), OutgoingMessage(channel, chat, "", owner)
+        if queue is None or queue.settings.owner not in (owner, ANYONE):
+            known = [one.name for one in self._bus if one.settings.owner in (owner, ANYONE)]
+            raise ToolError("invalid_arguments", describe_unknown(channel, known))
+        if queue.kind == "telegram" and chat not in queue.settings.allow:
+            await self._check_chat(queue, message)
+
+    def split(self, channel: str, content: str) -> Sequence[str]:
+        """Return the parts in which this channel delivers a long message."""
+        queue = self._bus.find(channel)
+        return [content] if queue is None else queue.split(content)
 
     async def _check_chat(self, queue: ChannelQueue, message: OutgoingMessage) -> None:
         """Raise `ToolError` if the owner's agents may not write to this chat: no person of the owner is there."""

@@ -70,7 +70,7 @@ class Heartbeat:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 await self._look_for_link()
-                await self._look_for_revoked()
+                await self._look_for_changes()
                 await self.describe()
                 await self._senders.look()
             except StoreError as error:
@@ -94,12 +94,13 @@ class Heartbeat:
             **parts.metrics.totals(),
         }
 
-    async def _look_for_revoked(self) -> None:
-        """Refuse on this node the tokens that another node has revoked: their events may be lost."""
+    async def _look_for_changes(self) -> None:
+        """Refuse the tokens that another node has revoked, and note what is due: events of both may be lost."""
         now = time.monotonic()
-        found = await self._book.revoked_tokens(now - self._looked_at + _REVOKED_OVERLAP)
+        found = await self._book.changes(now - self._looked_at + _REVOKED_OVERLAP)
         self._looked_at = now
-        for owner, token in found:
+        self._here().scheduler.note_next(found.next_due)
+        for owner, token in found.revoked:
             if token not in self._revoked:
                 self._here().auth.note_revoked(token)
                 self._bus.publish_here(TokenRevoked(owner, token))

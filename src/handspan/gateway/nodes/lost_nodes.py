@@ -86,6 +86,7 @@ class LostNodes:
         parts = self._here()
         taken = await parts.unfinished.open(self._clients.grace)
         parts.sessions.cut_off.update(recovery.closed)
+        parts.scheduler.take_over(recovery.runs)
         for owner in {record.owner for record in taken}:
             await self._clients.follow(owner)
         for peer_id in {record.tool.origin.connection for record in taken if record.tool.origin is not None}:

@@ -146,6 +146,7 @@ async def _publish_changed(request: RestRequest, name: str) -> AgentView:
 def _render_agent(request: RestRequest, known: KnownAgent) -> AgentView:
     given = structs.asdict(known.agent)
     del given["asker_modes"]  # no agent of a list works for another one
+    del given["unattended"]
     kept: KeptWhere = (
         "settings" if known.is_of_settings else "built_in" if known.agent.name == GENERAL.name else "store"
     )

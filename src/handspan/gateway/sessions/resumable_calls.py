@@ -124,6 +124,7 @@ class ResumableCalls:
         except ConfigError:
             agent = Agent(record.agent, tools=())
         agent = await self._sessions.askers.act(agent, record.session, record.owner)
+        agent = await self._loader.limit_in_session(agent, record.session, record.owner)
 
         def report(value: Json) -> None:
             session = self._sessions.find(record.session, record.owner)

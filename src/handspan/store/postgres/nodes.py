@@ -29,6 +29,7 @@ from handspan.core.nodes import (
     ClientRecord,
     EntryCode,
     MessageSender,
+    NodeChanges,
     NodeRecord,
     RequestClaim,
 )
@@ -77,9 +78,11 @@ _ANSWER_REQUEST: Final = (
 _FORGET_REQUEST: Final = "DELETE FROM asked_requests WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
 _HOLDER: Final = "SELECT node FROM named_leases WHERE name = ?"
 _HOLD: Final = "INSERT INTO named_leases (name, node) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_REVOKED: Final = (  # by the database's clock, which also sets the times of tokens: this node's clock may be wrong
-    "SELECT owner, hash FROM tokens"
+_CHANGES: Final = (  # by the database's clock, which also sets the times of tokens: this node's clock may be wrong
+    "SELECT owner, hash, NULL::double precision AS next FROM tokens"
     " WHERE revoked >= EXTRACT(EPOCH FROM statement_timestamp())::double precision - ?/*double precision*/"
+    " UNION ALL SELECT NULL, NULL, (SELECT MIN(next) FROM schedules WHERE next IS NOT NULL)"
+    " ORDER BY owner NULLS LAST"
 )
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -193,9 +196,9 @@ class StoredNodes:
     async def holders(self) -> Mapping[str, str]:
         return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
-    async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
-        rows = await self._database.fetch_all(_REVOKED, (seconds,))
-        return [(owner, token) for owner, token in rows]
+    async def changes(self, seconds: float) -> NodeChanges:
+        *revoked, (_, _, due) = await self._database.fetch_all(_CHANGES, (seconds,))
+        return NodeChanges([(owner, token) for owner, token, _ in revoked], due)
 
 
 class StoredCodes:

@@ -1,0 +1,1 @@
+"""Schedules at work in a gateway."""
