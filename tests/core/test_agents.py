@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
+from handspan.core.agents import GENERAL, Agent, Mode, limit_agent, mode_asks, mode_refuses
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, UNKNOWN_EFFECTS, Annotations
 
 DESTRUCTIVE = Annotations(destructive=True)
@@ -45,3 +45,9 @@ def test_agents_with_the_same_rules_are_the_same() -> None:
     assert Agent(tools=("a*",)) == Agent(tools=("a*",))
     assert hash(Agent(tools=("a*",))) == hash(Agent(tools=("a*",)))
     assert Agent(tools=()) != Agent(tools=None)
+
+
+def test_an_agent_that_no_person_has_begun_asks_others_only_if_its_tools_are_not_limited() -> None:
+    agent = Agent("Boss", may_ask=("reader",))
+    assert limit_agent(agent, ("read_file", "ask_agent"), "automatic").may_ask == ()
+    assert limit_agent(agent, None, "automatic").may_ask == ("reader",)

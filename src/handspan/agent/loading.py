@@ -272,7 +272,7 @@ class ConversationLoader:
 
 def _as_chosen(agent: Agent) -> Agent:
     """Return the agent without what a turn that no person has begun makes of it."""
-    return structs.replace(agent, mode="automatic", unattended=None)
+    return structs.replace(agent, mode="automatic", may_ask=(), unattended=None)
 
 
 def _chosen_skills(record: SessionRecord) -> list[str] | None:

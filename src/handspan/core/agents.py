@@ -108,10 +108,11 @@ _MODES: Final[tuple[Mode, ...]] = ("automatic", "ask_destructive", "ask_always",
 def limit_agent(agent: Agent, tools: tuple[str, ...] | None, mode: Mode) -> Agent:
     """Return the agent as it acts in a turn that no person has begun: with at most these tools and this mode.
 
-    It asks no other agent: that one would act with tools and a mode of its own.
+    With tools that are named it asks no other agent: that one would act with tools and a mode of its own.
     """
     careful = max(agent.mode, mode, key=_MODES.index)
-    return structs.replace(agent, mode=careful, may_ask=(), unattended=Unattended(tools))
+    may_ask = agent.may_ask if tools is None else ()
+    return structs.replace(agent, mode=careful, may_ask=may_ask, unattended=Unattended(tools))
 
 
 def agent_in_session(agent: Agent, session_id: str) -> Agent:
