@@ -14,6 +14,7 @@ from handspan.core.questions import Answer
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments
 from tests.gateway.agui.kit import WEATHER, Agent, Node, Place, Run, place, result, user
+from tests.gateway.openai.kit import NO_MONEY, paid_model
 from tests.waiting import soon, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -241,3 +242,14 @@ async def test_a_new_message_is_answered_after_the_question(asking: Place, paint
     on = await agent.run(user("call get_current_time\nthen\nNow {results}"), resume=resolved(interrupt, True))
     assert paint.colours == ["red"] and on.outcome == {"type": "success"}
     assert "MESSAGES_SNAPSHOT" not in (await agent.run("And again?")).kinds
+
+
+async def test_a_question_for_money_is_told_with_where_to_answer(node: Node, tmp_path: Path) -> None:
+    async with place(node, tmp_path, paid_model(), **NO_MONEY) as there:
+        run = there.agent().begin("hi")
+        told = await run.until("CUSTOM")
+        (question,) = await there.parts.questions.open_for(owner=OPERATOR.owner)
+        assert told["name"] == "handspan.question" and f"answer {question.id} allow" in told["value"]["text"]
+        assert await there.parts.questions.answer(question.id, Answer("allow", value="Add $2 today"), person(OPERATOR))
+        await run.good_end()
+        assert run.text == "Paid."

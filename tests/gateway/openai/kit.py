@@ -10,12 +10,13 @@ import openai
 
 from handspan.core.context import ToolContext
 from handspan.core.images import ImageReader
-from handspan.core.messages import AssistantMessage, Message, Text
+from handspan.core.messages import AssistantMessage, Message, Text, Usage
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection, Replied, TextDelta
+from handspan.models.scripted import Scripted, ScriptedReply
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.spoken import Spoken
 
@@ -28,6 +29,14 @@ WEATHER: Any = {
     },
 }
 ASK_WEATHER = 'call get_weather {"city": "Rome"}\nthen\nIt is {results}'
+NO_MONEY: Any = {
+    "models": {
+        "priced": {"api": "custom", "base_url": "http://127.0.0.1:9/v1", "price": {"input": 1e3, "output": 1e3}}
+    },
+    "agents": {"General": {"tools": [], "instructions": "Be brief."}},
+    "budget": {"day": 0.2},
+}
+"""Settings of a gateway whose model, `paid_model()`, costs more than its budget allows."""
 _PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 DOT = f"data:image/png;base64,{_PNG}"
 """A picture of one point."""
@@ -46,6 +55,11 @@ def assistant(text: str) -> Any:
 def result(call_id: str, text: str) -> Any:
     """What a client's tool has answered."""
     return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def paid_model() -> Scripted:
+    """The model of the settings `NO_MONEY`."""
+    return Scripted([ScriptedReply(("Paid.",), Usage(300, 200))], name="priced")
 
 
 class Slow:

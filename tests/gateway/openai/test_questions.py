@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from handspan.core.messages import Usage
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
-from handspan.models.scripted import Scripted, ScriptedReply
-from tests.gateway.openai.kit import Front, front, words
+from tests.gateway.openai.kit import NO_MONEY, Front, front, paid_model, words
 from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
@@ -88,11 +86,7 @@ async def test_with_a_key_the_run_goes_on_and_the_next_request_gets_its_answer(a
 
 def without_money(folder: Path) -> Any:
     """A gateway whose model costs more than its budget allows."""
-    price = {"api": "custom", "base_url": "http://127.0.0.1:9/v1", "price": {"input": 1000.0, "output": 1000.0}}
-    replies = [ScriptedReply(("Paid.",), Usage(300, 200))]
-    models, given = {"priced": price}, {"budget": {"day": 0.2}, "fronts": {"wait": 0.05}}
-    agents = {"General": {"tools": [], "instructions": "Be brief."}}
-    return front(folder, Scripted(replies, name="priced"), models=models, agents=agents, **given)
+    return front(folder, paid_model(), **NO_MONEY, fronts={"wait": 0.05})
 
 
 async def test_a_question_for_money_is_told_in_a_stream_with_words_that_answer_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import JsonObject
+from tests.gateway.openai.kit import NO_MONEY, paid_model
 from tests.gateway.ui_stream.kit import WEATHER, Page, Pages, Seen, UiFront, ui_front
 from tests.waiting import until
 
@@ -199,6 +200,17 @@ async def test_a_question_that_the_page_cannot_show_is_a_line(asking: UiFront) -
     assert await asking.parts.questions.answer(question.id, Answer("allow", value="Rome"), person(OPERATOR))
     seen = await running
     assert f"The page is at {asking.gateway.url}/" in seen.text and "allow Rome" in seen.text
+
+
+async def test_a_question_for_money_is_a_line(tmp_path: Path, pages: Pages) -> None:
+    async with ui_front(tmp_path, pages, paid_model(), **NO_MONEY) as there:
+        page = await there.page()
+        running = page.begin("hi")
+        await page.until(has="Add money today?")
+        (question,) = await open_questions(there)
+        assert await there.parts.questions.answer(question.id, Answer("allow", value="Add $2 today"), person(OPERATOR))
+        seen = await running
+        assert f"answer {question.id} allow --value" in seen.text and seen.text.endswith("Paid.")
 
 
 async def test_a_bound_token_answers_in_its_own_chat(asking: UiFront, write: Write) -> None:

@@ -105,7 +105,7 @@ class AguiTeller:
                 self._tell_more("tool_progress", {"toolCallId": call_id, "value": value})
             case events.CallFinished(id=call_id, name=name, envelope=envelope):
                 self._tell_result(call_id, name, envelope)
-            case events.QuestionAsked(question=question) if question.call_id:
+            case events.QuestionAsked(question=question) if question.call_id or question.session:  # the run waits
                 self._note_question(question)
             case QuestionOver(id=question_id):
                 self.note_open({call: one for call, one in self._asking.items() if one != question_id})

@@ -185,7 +185,7 @@ class UiTeller:
                 self._tell_progress(call_id, value)
             case events.CallFinished(id=call_id, status=status, envelope=envelope):
                 self._tell_result(call_id, envelope, is_error=status != "success", status=status)
-            case events.QuestionAsked(question=question) if question.call_id:
+            case events.QuestionAsked(question=question) if question.call_id or question.session:  # the run waits
                 self._tell_question(question)
             case QuestionOver(id=question_id):
                 for questions in (self._questions, self._later):
@@ -284,12 +284,12 @@ class UiTeller:
     def _tell_question(self, question: Question) -> None:
         """Ask the client, or say in one line where a person can answer (SPEC F6)."""
         told = self._calls.get(question.call_id)
-        if told is None:
+        if told is None and question.call_id:
             self._later[question.call_id] = question
             return
-        if told.is_over:
+        if told is not None and told.is_over:
             return
-        if not is_approval(question, self._client.who):
+        if told is None or not is_approval(question, self._client.who):
             if question.id not in self._lines:
                 self._lines.add(question.id)
                 self._writer.text(question_line(question, self._page))
