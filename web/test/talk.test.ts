@@ -363,6 +363,6 @@ test('what another agent does is folded into the call that asked it, with its qu
   await asking.getByRole('button', { name: /ask_agent/ }).click();
   await checkAccess(page);
   await asking.getByRole('link', { name: 'What that agent does' }).click();
+  await expect.poll(() => page.locator('.call').count()).toBe(2); // of the other chat: that of the asker has one
   await expect.poll(() => lastReply(page).textContent()).toMatch(/All is well/);
-  expect(await page.locator('.call').count()).toBe(2);
 });
