@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from bench.figures import Figure, best_cpu
 from handspan.config.push_settings import PushSettings
 from handspan.core.records import PushSubscription
+from handspan.gateway.push.encryption import write_base64
 from handspan.gateway.push.sender import PushSender
 from handspan.net.guard import NetGuard
-from handspan.wire.push import write_base64
 from handspan.wire.rest.push import Notice
 
 NOTICE = Notice(

@@ -38,13 +38,13 @@ _WORDS: Final = {
 def main() -> int:
     """Write the file, or check it; the exit code."""
     made = {"source": f"genai-prices {version('genai-prices')}", "models": list(_models())}
-    if "--check" in sys.argv[1:]:
-        kept = msgspec.json.decode(FILE.read_bytes())
-        kept.pop("date")
-        if kept != msgspec.json.decode(msgspec.json.encode(made)):
-            sys.stderr.write(f"{FILE.name} is not what the package says. Run: make docs\n")
-            return 1
+    kept = msgspec.json.decode(FILE.read_bytes())
+    kept.pop("date")
+    if kept == msgspec.json.decode(msgspec.json.encode(made)):  # the date stays that of the last change
         return 0
+    if "--check" in sys.argv[1:]:
+        sys.stderr.write(f"{FILE.name} is not what the package says. Run: make docs\n")
+        return 1
     head = f'{{"source": "{made["source"]}", "date": "{datetime.now(UTC).date()}", "models": ['
     lines = ",\n".join(msgspec.json.encode(model).decode() for model in made["models"])
     FILE.write_text(f"{head}\n{lines}\n]}}\n", encoding="utf-8")

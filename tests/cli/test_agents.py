@@ -52,7 +52,7 @@ def test_what_can_not_be_done_is_told_with_exit_code_1(run: Shell, words: tuple[
     done = run("agents", *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert said in done.stderr and "Traceback" not in done.stderr
-    assert [(row["name"], row["tools"]) for row in agents(run).values()] == [("General", 16), ("reader", 2)]
+    assert [(row["name"], row["tools"]) for row in agents(run).values()] == [("General", 17), ("reader", 2)]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_list_has_the_built_in_one_first_and_those_of_the_settings_too(run: 
         "description": "Keeps notes.",
     }
     assert (rows["reader"]["from"], rows["reader"]["mode"], rows["reader"]["tools"]) == ("settings", "read_only", 2)
-    assert (rows["General"]["from"], rows["General"]["tools"]) == ("built-in", 16)
+    assert (rows["General"]["from"], rows["General"]["tools"]) == ("built-in", 17)
 
 
 @pytest.mark.outside
@@ -163,7 +163,7 @@ def test_tools_are_chosen_ticked_and_unticked(run: Shell) -> None:
     run("agents", "edit", "x", "--all-tools", "--deny", "web_*, exec_shell")
     assert set(boxes(run, "x")) - ticks(run, "x") == {"web_fetch", "web_search", "exec_shell"}
     run("agents", "edit", "x", "--deny", "")
-    assert len(ticks(run, "x")) == 20
+    assert len(ticks(run, "x")) == 21
 
 
 def test_only_what_is_said_changes(run: Shell) -> None:
@@ -200,7 +200,7 @@ def test_the_built_in_agent_can_be_changed_unless_the_settings_have_it(run: Shel
     assert json_lines(run("call", "exec_shell", '{"command": "ls"}'))[0]["code"] == "tool_not_available"
     assert "deny list names it" in run("tools", "why", "exec_shell").stdout
     run.config('[agents.General]\nmode = "ask_destructive"\n')
-    assert (agents(run)["General"]["from"], agents(run)["General"]["tools"]) == ("settings", 16)
+    assert (agents(run)["General"]["from"], agents(run)["General"]["tools"]) == ("settings", 17)
     assert run("agents", "edit", "General", "--disable", "spawn").returncode == 1
 
 

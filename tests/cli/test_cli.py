@@ -157,7 +157,7 @@ def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
 def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) -> None:
     _, *lines = run.on_screen("tools", COLUMNS="100").splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 21
+    assert len(lines) == 22
     assert max(map(len, lines)) <= 100
     cut = [line for line in lines if line.endswith("…")]
     assert cut

@@ -228,7 +228,7 @@ def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) ->
     assert "\n  *  blind" in done.stdout and "\n     General" in done.stdout, "/agent lists the others, too"
     listed = json.loads(run("sessions", "--json").stdout)[0]
     assert listed["model"] == "m", "the choice belongs to the chat"
-    assert run("chat", "--session", "last", given="/model\n").stdout.splitlines()[-1].startswith("  m, because this")
+    assert run("chat", "--session", "last", given="/model\n").stdout.splitlines()[-2].startswith("  m, because this")
     back = run("chat", given="/model offline\nhi\n/model auto\n")
     assert "/model auto` takes that back" in back.stdout and "OPENAI_API_KEY" not in back.stdout
     assert back.stdout.splitlines()[-1].startswith("  m (x), because"), "the choice is forgotten"

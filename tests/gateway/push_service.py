@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from handspan.core.records import PushSubscription
-from handspan.wire.push import write_base64
+from handspan.gateway.push.encryption import write_base64
 from tests.waiting import until
 
 

@@ -113,6 +113,7 @@ def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
     }
     reloaded |= {"budget", "fronts"}
     at_start = {"workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp"}
+    at_start |= {"push", "schedules"}
     not_ours = {"bridge"}  # another process reads it
     assert {*Settings.__struct_fields__} == reloaded | at_start | not_ours, (
         "say in config/listing.py what a reload does"

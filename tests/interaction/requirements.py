@@ -983,8 +983,8 @@ REQUIREMENTS: Final = {
     "J4": Requirement(
         "Browsers are told of questions and messages without arguments; a button answers once; other ways come first.",
         (
-            "wire/test_push.py::test_the_example_of_the_rfc_comes_out_byte_by_byte",
-            "wire/test_push.py::test_another_implementation_reads_every_text",
+            "gateway/test_push_encryption.py::test_the_example_of_the_rfc_comes_out_byte_by_byte",
+            "gateway/test_push_encryption.py::test_another_implementation_reads_every_text",
             "gateway/test_push.py::test_a_question_is_told_with_agent_and_tool_and_without_arguments",
             "gateway/test_push.py::test_a_token_is_good_once_and_for_its_own_decision_question_and_browser",
             "gateway/test_push.py::test_a_page_in_view_comes_first_and_keeps_the_browsers_quiet",

@@ -27,7 +27,7 @@ _SERVERS: Final = ("tools", "mcp_servers")
 _CHANNELS: Final = "channels"
 """In this section a whole address may be a secret: addresses of Apprise are."""
 _AT_START: Final = frozenset(
-    ("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp", "push")
+    ("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp", "push", "schedules")
 )
 """What is read once, at the start: folders, the database, the port, the log, channels, nodes, /mcp.
 

@@ -82,7 +82,7 @@ class TestTokens:
         ):
             refused = await refusal(auth, asked)
             assert (refused.status, refused.code) == (401, "unauthorized")
-            assert good not in refused.message and "pair first" in refused.message
+            assert good not in refused.message and "handspan tokens new" in refused.message
             assert refused.headers["www-authenticate"] == "Bearer"
 
     async def test_a_wrong_token_is_not_saved_by_a_right_one_in_a_later_place(self, auth: Auth) -> None:

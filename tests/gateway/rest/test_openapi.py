@@ -94,9 +94,13 @@ expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429,
 [[operations]]
 include-name = "PUT /api/sessions/{session_id}"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 429, "5xx"]
+
+[[operations]]
+include-name = "POST /api/schedules"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, 429, "5xx"]
 """
 """A wrong body may also be refused for its size, before it is read (413). A change of a session that changes nothing is
-refused with the words that old clients expect (400)."""
+refused with the words that old clients expect (400), and words that name no time, which no schema can tell (422)."""
 
 
 def runs() -> list[list[str]]:

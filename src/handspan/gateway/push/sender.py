@@ -14,11 +14,11 @@ from handspan.core.errors import ToolError
 from handspan.core.questions import Question
 from handspan.core.records import PushSubscription
 from handspan.core.values import encode
+from handspan.gateway.push.encryption import BrowserKeys, SenderKey, encrypt
 from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.policy import HostList
 from handspan.net.urls import Url, parse_url
-from handspan.wire.push import BrowserKeys, SenderKey, encrypt
 from handspan.wire.rest.push import Notice
 
 _log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ async def schedules(request: RestRequest) -> wire.ScheduleList:
     return wire.ScheduleList([_render(request, one, last.get(one.id)) for one in found])
 
 
-@family.post("/api/schedules", status=201, size="large")
+@family.post("/api/schedules", status=201, size="large", also_refuses=(404,))
 async def create_schedule(request: RestRequest, body: wire.NewSchedule) -> wire.ScheduleView:
     """Make a schedule. Its turns have the tools and the mode of their agent."""
     settings, now = request.app.settings.schedules, request.store.ledger.now()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from py_vapid import Vapid02
 
 from handspan.core.errors import WireError
-from handspan.wire.push import BrowserKeys, SenderKey, encrypt, read_base64, write_base64
+from handspan.gateway.push.encryption import BrowserKeys, SenderKey, encrypt, read_base64, write_base64
 from tests.waiting import WAIT
 
 ROOT = Path(__file__).parents[2]
