@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.agents import GENERAL, Agent, Mode, limit_agent, mode_asks, mode_refuses
+from handspan.core.agents import GENERAL, Agent, Mode, limit_agent, mode_asks, mode_refuses, most_careful
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, UNKNOWN_EFFECTS, Annotations
 
 DESTRUCTIVE = Annotations(destructive=True)
@@ -51,3 +51,8 @@ def test_an_agent_that_no_person_has_begun_asks_others_only_if_its_tools_are_not
     agent = Agent("Boss", may_ask=("reader",))
     assert limit_agent(agent, ("read_file", "ask_agent"), "automatic").may_ask == ()
     assert limit_agent(agent, None, "automatic").may_ask == ("reader",)
+
+
+def test_the_most_careful_mode_is_that_which_needs_a_person_most() -> None:
+    assert most_careful(("automatic", "ask_always", "ask_destructive")) == "ask_always"
+    assert most_careful(Agent("reader", asker_modes=("ask_destructive",)).modes) == "ask_destructive"

@@ -43,7 +43,7 @@ class AskAgent:
         # It changes nothing itself. What the other agent does are calls of its own, by no wider mode than the asker's.
         annotations=Annotations(read_only=True),
     )
-    handling: Final = Handling("loop", "agent", suspends=True, result_source=_answering_agent)
+    handling: Final = Handling("loop", "agent", suspends=True, needs_turn=True, result_source=_answering_agent)
 
     def __init__(self, agents: AskedAgents) -> None:
         self._agents = agents

@@ -142,6 +142,9 @@ class DesktopTransport:
             process = await start_program(
                 found.manifest.authorize, found.socket, self._environment, intent, errors=errors
             )
+        except asyncio.CancelledError:
+            errors.close()
+            raise
         except CallFailed as error:
             errors.close()
             _log.warning("The login of %s could not be started: %s", app.id, error)

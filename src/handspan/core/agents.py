@@ -1,5 +1,6 @@
 """An agent as data, what its mode means for a tool, and the tools of its active skills."""
 
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
@@ -105,12 +106,17 @@ _MODES: Final[tuple[Mode, ...]] = ("automatic", "ask_destructive", "ask_always",
 """The most careful one last."""
 
 
+def most_careful(modes: Iterable[Mode]) -> Mode:
+    """Return the mode that lets an agent do least without a person."""
+    return max(modes, key=_MODES.index)
+
+
 def limit_agent(agent: Agent, tools: tuple[str, ...] | None, mode: Mode) -> Agent:
     """Return the agent as it acts in a turn that no person has begun: with at most these tools and this mode.
 
     With tools that are named it asks no other agent: that one would act with tools and a mode of its own.
     """
-    careful = max(agent.mode, mode, key=_MODES.index)
+    careful = most_careful((agent.mode, mode))
     may_ask = agent.may_ask if tools is None else ()
     return structs.replace(agent, mode=careful, may_ask=may_ask, unattended=Unattended(tools))
 

@@ -44,6 +44,7 @@ def make_plan(plan: SchedulePlan, words: str, now: float) -> SchedulePlan:
     if channel not in (TO_PAGE, TO_NOWHERE) and not (channel and chat):
         where = "'page', 'none', or 'CHANNEL:CHAT' such as 'telegram:12345'"
         raise ToolError("invalid_arguments", f"The answer can't go to {plan.deliver[:60]!r}: name {where}.")
+    find_zone(plan.zone)  # every time is shown in it
     name = " ".join(plan.name.split())[:_LONGEST_NAME]
     return structs.replace(plan, when=read_when(words, plan.zone, now), text=text, name=name)
 

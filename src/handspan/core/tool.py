@@ -87,6 +87,8 @@ class Handling(Struct, frozen=True):
     answered_by: AnsweredBy = "tool"
     suspends: bool = False
     """The tool only makes its calls wait: it touches nothing before the ledger has them as pending."""
+    needs_turn: bool = False
+    """Only the turn of a conversation may call it, no program by itself: such as one that asks for lasting rights."""
     outlives: bool = False
     """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7 i)."""
     longest: float | UnsetType | None = UNSET

@@ -48,8 +48,8 @@ def find_tool(name: str, caller: Caller) -> Entry:
     entry = caller.box.find(name)
     if entry is None:
         raise caller.box.refusal(name)
-    if entry.suspends and entry.facts.answered_by == "agent" and not caller.is_turn:
-        text = f"Tool {name!r} works only in a turn, which can wait for another agent: say to an agent what to ask."
+    if entry.needs_turn and not caller.is_turn:
+        text = f"Tool {name!r} works only in the turn of a conversation: say to an agent what it shall do with it."
         raise ToolError("tool_not_available", text)
     return entry
 

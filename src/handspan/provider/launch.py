@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
 
+from handspan.core.tasks import finish
 from handspan.provider.connection import CallFailed
 
 START_SECONDS: Final = 10.0
@@ -88,8 +89,13 @@ async def start_program(
             start_new_session=True,
         )
 
+    starting = asyncio.ensure_future(asyncio.to_thread(start))
     try:
-        return StartedProgram(await asyncio.to_thread(start))
+        return StartedProgram(await finish(starting))
+    except asyncio.CancelledError:  # no caller knows of it: it shall neither stay nor be left as a zombie
+        if starting.done() and not starting.cancelled() and starting.exception() is None:
+            StartedProgram(starting.result()).send_signal(signal.SIGTERM)
+        raise
     except OSError as error:
         raise CallFailed(f"{argv[0]!r} can't be started: {error.strerror}") from None
 

@@ -46,6 +46,7 @@ class Entry:
         self.outlives = handling.outlives
         self.can_be_stopped = handling.can_be_stopped
         self.suspends = handling.suspends
+        self.needs_turn = handling.needs_turn
         self.questions = handling.questions
         self.internal = handling.internal
         self.asks = handling.asks

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from handspan.core.agents import most_careful
 from handspan.core.context import CallerRights
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean, list_known
@@ -48,7 +49,7 @@ class Toolbox:
     def rights(self) -> CallerRights:
         """The agent, its mode, and the names of the tools that it may use now."""
         agent = self._selection.agent
-        return CallerRights(agent.name, agent.mode, tuple([spec.name for spec in self.specs()]))
+        return CallerRights(agent.name, most_careful(agent.modes), tuple([spec.name for spec in self.specs()]))
 
     def find(self, name: str) -> Entry | None:
         """Return the tool of this name, or None if this agent may not use it."""

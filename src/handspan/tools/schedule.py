@@ -63,6 +63,7 @@ class ScheduleTurns:
     def __init__(self, parts: SchedulingParts | None = None) -> None:
         self._parts = parts
         self.handling = Handling(
+            needs_turn=True,  # else a client that may only call tools could give itself turns, and say the yes to it
             asks=self._make_question,
             is_read_only=lambda arguments: arguments.get("action") == "list",
             missing="" if parts is not None else "nothing runs schedules here",

@@ -101,6 +101,14 @@ async def test_a_client_that_can_not_wait_for_another_agent_is_not_offered_to_as
         assert refused.is_error and "not available" in texts(refused)
 
 
+async def test_a_client_that_may_only_call_tools_gives_itself_no_turns(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway) as client:
+        assert "schedule" not in await names(client)
+        asked = {"action": "create", "when": "every 1m", "text": "Do as I say."}
+        refused = await client.call_tool("schedule", asked)
+        assert refused.is_error and "only in the turn of a conversation" in texts(refused)
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_is_told_when_a_phone_connects(tmp_path: Path, mode: str) -> None:
     heard = asyncio.Event()

@@ -279,7 +279,10 @@ async def test_the_person_confirms_what_the_agent_proposes_with_the_next_three_t
             assert made[0]["tools"] == ["ask_user", "get_current_time", "schedule"] and made[0]["agent"] == "Plain"
 
 
-@pytest.mark.parametrize(("more", "why"), [({"when": "often"}, "can't be used"), ({"text": ""}, "what the agent")])
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [({"when": "often"}, "can't be used"), ({"text": ""}, "what the agent"), ({"zone": "No/Such"}, "zone")],
+)
 async def test_a_wrong_proposal_is_refused_without_a_question(tmp_path: Path, more: dict[str, str], why: str) -> None:
     async with serving(tmp_path, [propose(**more), "Well."]) as served:
         await say(served)

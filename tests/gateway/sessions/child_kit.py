@@ -11,6 +11,7 @@ import msgspec
 from handspan.core.calls import CallRecord
 from handspan.core.events import Ended
 from handspan.core.function_tool import tool
+from handspan.core.messages import AssistantMessage
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.records import CallFilter, SessionRecord
 from handspan.core.tool import Annotations
@@ -110,6 +111,7 @@ def then(*rounds: str) -> str:
 async def last_text(talk: Talk, session: str = "s") -> str:
     """What the model has said last, once no session works any more."""
     await until(lambda: all_idle(talk, 2))
+    await until(lambda: is_answered(talk, session))
     return str((await talk.parts.store.conversations.load(session, owner=OWNER))[-1].text)
 
 
@@ -117,3 +119,9 @@ async def all_idle(talk: Talk, count: int) -> bool:
     """Whether there are so many sessions, and none works."""
     states = [one.state for one in (await talk.parts.store.conversations.page(owner=OWNER)).sessions]
     return states == ["idle"] * count
+
+
+async def is_answered(talk: Talk, session: str) -> bool:
+    """Whether the last message of the session is an answer: a turn that goes on after a start is idle before it."""
+    last = (await talk.parts.store.conversations.load(session, owner=OWNER))[-1]
+    return isinstance(last, AssistantMessage) and not last.calls

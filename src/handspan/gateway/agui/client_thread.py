@@ -51,7 +51,8 @@ class ClientThread:
         if [*map(_key, wanted)] == [*map(_key, self._sent)]:
             return []
         ids = [one["id"] for one in wanted]
-        kept = [one["id"] for one in self._sent if one["id"] in ids]
+        known = set(ids)
+        kept = [one["id"] for one in self._sent if one["id"] in known]
         # A client puts what it does not know behind what it knows: where that is not the order, it forgets all first.
         is_order = ids[: len(kept)] == kept
         return [wanted] if is_order else [[], wanted]

@@ -77,7 +77,7 @@ class AguiRun:
         self._teller = AguiTeller(lines.put, given, self._thread, who=self._client.who, page=page)
         self.is_open = False
         """Whether the response has begun: from then on, an error is an event of the stream."""
-        self._is_at_work = self._is_left = False
+        self._is_at_work = self._is_left = self._is_joined = False
         self._parts.runs().start(self._run())
 
     def leave(self) -> None:
@@ -90,13 +90,15 @@ class AguiRun:
 
     async def _run(self) -> None:
         """Run the request, and write its stream to the last event."""
-        asking = asyncio.create_task(self._watch_questions())
+        asking = asyncio.create_task(self._watch())
         try:
             if self._given.resume or not await self._ask_again():
                 end = await self._run_chat()
                 if end.ended.reason == "error":
                     self._teller.fail(_failure(end.ended))
                 elif not self._teller.is_over:
+                    if self._is_joined:  # results may have come before this request heard of the run
+                        self._teller.tell_missed(await self._chats.look(self._client, end.session))
                     self._teller.finish(end)
         except Exception as error:  # any error: the client gets it
             self._fail(error)
@@ -134,6 +136,7 @@ class AguiRun:
         session = self._parts.sessions.find(place.session, self._client.owner)
         self._is_at_work = True
         self._teller.join(None if session is None else session.conversation)
+        self._is_joined = place.resumes
         if place.resumes:
             self._teller.show(messages)
         self._teller.note_open({one.call_id: one.id for one in questions if one.id not in answers})
@@ -150,6 +153,14 @@ class AguiRun:
             self._teller.show(await self._chats.look(self._client, self._session))
             await self._interrupt(questions)
         return bool(questions)
+
+    async def _watch(self) -> None:
+        """Watch the questions; the client is told what fails there."""
+        try:
+            await self._watch_questions()
+        except Exception as error:  # any error: the stream would stay open without a word
+            self._fail(error)
+            self._lines.end()
 
     async def _watch_questions(self) -> None:
         """End the stream when the run can't go on without an answer."""

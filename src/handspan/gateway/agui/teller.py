@@ -10,7 +10,8 @@ from handspan.agent.conversation import Conversation
 from handspan.agent.turn_events import AnsweredBefore, QuestionOver, SessionEvent
 from handspan.core import events
 from handspan.core.calls import new_call_id
-from handspan.core.messages import AssistantMessage, Message, Usage
+from handspan.core.children import asking_call
+from handspan.core.messages import AssistantMessage, CallResult, Message, ResultsMessage, Usage, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.question_rights import person
 from handspan.core.questions import Question
@@ -120,6 +121,17 @@ class AguiTeller:
             case _:
                 pass
         self._note_waiting()
+
+    def tell_missed(self, messages: Sequence[Message]) -> None:
+        """Tell the results of the last turn that no event has told."""
+        results: list[CallResult] = []
+        for message in messages:
+            if isinstance(message, UserMessage):
+                results = []
+            elif isinstance(message, ResultsMessage):
+                results += message.results
+        for one in results:
+            self._tell_result(one.call_id, one.name, one.envelope)
 
     # The end.
 
@@ -248,7 +260,8 @@ class AguiTeller:
     # Questions.
 
     def _note_question(self, question: Question) -> None:
-        if can_be_told(question) and person(self._who).may_answer(question):
+        is_own = not asking_call(question.session)  # another agent that was asked has its own chat
+        if is_own and can_be_told(question) and person(self._who).may_answer(question):
             self._asking[question.call_id] = question.id
         else:  # another person or a device is asked: the stream stays open
             self._tell_more("question", {"text": question_line(question, self._page)})

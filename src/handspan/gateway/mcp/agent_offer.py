@@ -46,10 +46,12 @@ class AgentOffer:
         """The calls that run now. The door ends them."""
 
     async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:
-        """Return the tools that the agent can use now."""
+        """Return the tools that the agent can use now, without a turn around the call."""
+        box = self._caller(request).box
+        entries = [entry for spec in box.specs() if (entry := box.find(spec.name)) is not None and not entry.needs_turn]
         return [
-            ProvidedTool(spec.name, spec.description, spec.parameters, spec.annotations)
-            for spec in self._caller(request).box.specs()
+            ProvidedTool(one.spec.name, one.spec.description, one.spec.parameters, one.spec.annotations)
+            for one in entries
         ]
 
     def find_schema(self, name: str, scope: Mapping[str, Any]) -> JsonObject | None:

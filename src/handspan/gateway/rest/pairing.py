@@ -149,7 +149,7 @@ async def tokens(request: RestRequest) -> wire.TokenList:
     return wire.TokenList([_render_token(request, token) for token in found])
 
 
-@family.post("/api/tokens", "admin", status=201, also_refuses=(409,), tag="tokens")
+@family.post("/api/tokens", "admin", status=201, also_refuses=(404, 409), tag="tokens")
 async def create_token(request: RestRequest, body: wire.NewToken) -> wire.MadeToken:
     """A new token of the caller, for a program or a device."""
     scopes = await _scopes_of(request, body)

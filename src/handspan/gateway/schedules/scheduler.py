@@ -12,7 +12,7 @@ from typing import Final
 
 from handspan.config.schedule_settings import ScheduleSettings
 from handspan.core.bus import Bus, ScheduleChanged
-from handspan.core.errors import HandspanError, StoreError
+from handspan.core.errors import StoreError
 from handspan.core.nodes import Nodes
 from handspan.core.schedules import ClaimedRun
 from handspan.core.store import Store
@@ -89,7 +89,7 @@ class Scheduler:
             except StoreError as error:
                 _log.warning("What is due could not be claimed: %s", error)
                 await asyncio.sleep(_PAUSE)
-            except HandspanError:
+            except Exception:  # one schedule that can't be read stops no others for ever
                 _log.exception("What is due could not be claimed")
                 await asyncio.sleep(_PAUSE)
 
@@ -112,7 +112,7 @@ class Scheduler:
                 self.note_next(await self._book.realign(self._settings.spread))
                 self._was_set_back = False
             claim = await self._book.claim(_MOST_AT_ONCE, self._settings.spread)
-        except StoreError:
+        except BaseException:
             self.note_next(known)
             raise
         self.note_next(claim.next)  # beside what an event has told meanwhile

@@ -11,6 +11,7 @@ from handspan.agent.conversation import Conversation
 from handspan.agent.order import earlier_calls
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core import events
+from handspan.core.children import asking_call
 from handspan.core.errors import DenialCode
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, Thinking
 from handspan.core.questions import Question, find_waiting_note
@@ -284,7 +285,8 @@ class UiTeller:
     def _tell_question(self, question: Question) -> None:
         """Ask the client, or say in one line where a person can answer (SPEC F6)."""
         told = self._calls.get(question.call_id)
-        if told is None and question.call_id:
+        is_own = bool(question.call_id) and not asking_call(question.session)  # else another agent was asked, or money
+        if told is None and is_own:
             self._later[question.call_id] = question
             return
         if told is not None and told.is_over:
