@@ -38,6 +38,7 @@ async def read_chat_request(request: AguiRequest, given: RunInput) -> ChatReques
         entries=entries,
         key=f"thread:{given.thread_id}",
         request_id=given.run_id,
+        is_version=False if given.resume else None,  # it goes on with a run that may be over meanwhile
     )
 
 

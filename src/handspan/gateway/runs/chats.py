@@ -59,8 +59,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     """The session, where the client names one that it knows; else the key decides."""
     after: int = 0
     """In that session: how many messages stay. What follows them becomes a version."""
-    is_version: bool = False
-    """Whether the client asks for another answer to its last message (SPEC L8)."""
+    is_version: bool | None = None
+    """Whether the client asks for another answer to its last message (SPEC L8); None: its messages say so."""
     is_only_new: bool = False
     """Whether the client sends only what is new: nothing is compared."""
     response_id: str = ""
@@ -267,8 +267,8 @@ class _Chat:
 
     def _is_version(self, known: KnownChat) -> bool:
         """Whether the same messages again mean another answer: there is one, and this is another request."""
-        if self._request.is_version:
-            return True
+        if self._request.is_version is not None:
+            return self._request.is_version
         asked = persons_messages(known.messages)[-1]
         is_repeated = bool(asked.id) and asked.id == with_id(asked, self._request.request_id).id
         return known.state == "idle" and known.has_answer and not is_repeated and not self._is_owed

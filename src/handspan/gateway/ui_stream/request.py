@@ -134,7 +134,7 @@ async def read_chat(body: UiBody, agent: Agent, guard: NetGuard) -> UiChat:
         key=read_key(body.id),
         request_id=request_id,
         sends_all=is_edit or is_version,
-        is_version=is_version,
+        is_version=is_version or None,
         is_only_new=body.messages is None,
     )
     asked = entries[-1] if entries else None
